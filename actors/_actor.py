@@ -1,0 +1,236 @@
+"""The actor class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import pykka
+
+from greenroom.actors._future import Future
+from greenroom.actors._mailbox import STARTING, SUSPENDED, Mailbox
+from greenroom.actors._ref import ActorRef
+from greenroom.actors._reply import Reply
+from greenroom.actors._threads import LOCAL, Birth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from greenroom.actors._runtime import Runtime
+    from greenroom.actors._stop_flag import StopFlag
+    from greenroom.actors._timers import Timer
+    from greenroom.messages import ChildFailed
+
+__all__ = ["Actor"]
+
+A = TypeVar("A", bound="Actor")
+
+
+class Actor(pykka.Actor):
+    """An actor that needs no thread: pykka's, with a runtime of our own below it.
+
+    Everything of pykka's is here and means the same: `start`, `stop`, `on_start`, `on_stop`,
+    `on_failure`, `on_receive`, proxies. What is different: handlers run on the thread that brings the
+    message, so they must not block. What is more: children, deferred replies, timers, slow work whose
+    outcome comes as a message.
+
+        class Counter(Actor):
+            def __init__(self) -> None:
+                super().__init__()
+                self._count = 0
+
+            def add(self, n: int) -> int:
+                self._count += n
+                return self._count
+
+        counter = Counter.start().proxy()
+        assert counter.add(2).get() == 2
+    """
+
+    mailbox_bound: ClassVar[int | None] = None
+    """How many messages may wait. One more is refused with `MailboxFull`. `None`: no bound."""
+
+    actor_inbox: Mailbox  # type: ignore[assignment]  # more than the inbox that pykka asks for
+    _actor_ref: ActorRef[Any]
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        """Give the actor its mailbox and reference. Call it first when you override it."""
+        # pykka's constructor is replaced and not called: its event and its URN are nine tenths of what
+        # an idle actor would cost.
+        birth = LOCAL.state.birth
+        if birth is not None and birth.successor_of is not None:
+            self._actor_ref = birth.successor_of
+            self.actor_inbox = birth.successor_of.actor_inbox
+        else:
+            self.actor_inbox = self._create_actor_inbox()
+            self.actor_inbox.belong_to(type(self))
+            self._actor_ref = ActorRef(self)
+        LOCAL.state.birth = None
+
+    @classmethod
+    def start(cls, *args: Any, **kwargs: Any) -> ActorRef[Self]:
+        """Start an actor on the current runtime: the handler's, the one entered with `with`, the default.
+
+        It belongs to nobody. See `start_child()` for one that does.
+        """
+        return _start(cls, Birth(_current_runtime()), args, kwargs)
+
+    @property
+    def actor_ref(self) -> ActorRef[Self]:
+        """The reference to this actor."""
+        return self._actor_ref
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]  # nobody assigns it
+        """The actor's URN."""
+        return self.actor_inbox.urn
+
+    @property
+    def actor_stopped(self) -> StopFlag:  # type: ignore[override]  # what pykka's Event is used for
+        """Tells whether the actor has stopped, and waits for it."""
+        return self._actor_ref.actor_stopped
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime that this actor is on: its clock, its timers, its workers."""
+        return self.actor_inbox.runtime
+
+    def stop(self) -> None:
+        """Stop this actor behind what it was sent before."""
+        self.actor_inbox.runtime._stop_mailbox(self.actor_inbox)
+
+    # Children.
+
+    def start_child(self, actor_class: type[A], *args: Any, **kwargs: Any) -> ActorRef[A]:
+        """Start an actor that belongs to this one: it stops with it, and its failures come here."""
+        mailbox = self.actor_inbox
+        ref = _start(actor_class, Birth(mailbox.runtime, mailbox), args, kwargs)
+        return ref
+
+    def on_child_failed(self, failure: ChildFailed) -> None:
+        """Decide about a child that failed: restart it or give it up. By default it is given up.
+
+        Until it is decided, which may be later, the child takes messages and handles none.
+        """
+        self.give_up_child(failure)
+
+    def restart_child(self, failure: ChildFailed, *args: Any, **kwargs: Any) -> None:
+        """Put a new instance of its class, made with these arguments, in the place of a failed child.
+
+        The reference, the waiting messages and the deferred replies stay. If the constructor raises,
+        the child still waits for a decision.
+        """
+        ref = failure.ref
+        mailbox: Mailbox = ref.actor_inbox  # type: ignore[assignment]  # a child is one of ours
+        if mailbox.state != SUSPENDED:
+            msg = f"{ref} does not wait for a decision: it was restarted or given up before"
+            raise ValueError(msg)
+        birth = Birth(mailbox.runtime, mailbox.parent, ref)  # type: ignore[arg-type]  # the same
+        mailbox.actor = _construct(ref.actor_class, birth, args, kwargs)
+        mailbox.runtime._report_restart(mailbox)
+        mailbox.state = STARTING
+        mailbox.knock()
+
+    def give_up_child(self, failure: ChildFailed) -> None:
+        """End a failed child. What waits in its mailbox is answered with `ActorDeadError`."""
+        failure.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # a child is one of ours
+
+    def hand_over(self) -> Any:
+        """Return what the next incarnation should know. Called once, on the instance that failed."""
+        return None
+
+    # Answering later.
+
+    def defer_reply(self) -> Reply:
+        """Take the reply to the current message along. What the handler returns is then ignored."""
+        mailbox = self.actor_inbox
+        if LOCAL.state.running is not mailbox:
+            msg = f"defer_reply() of {mailbox} was called outside its handlers: there is no message"
+            raise RuntimeError(msg)
+        future, mailbox.replying = mailbox.replying, None
+        return Reply(mailbox, future)
+
+    def pipe_to_self(
+        self,
+        future: pykka.Future[Any],
+        success: Callable[[Any], Any],
+        failure: Callable[[BaseException], Any],
+    ) -> None:
+        """Get the outcome of a future as a message: `success(value)` or `failure(exception)`."""
+        mailbox = self.actor_inbox
+
+        def deliver(done: Future[Any]) -> None:
+            try:
+                message = success(done.get())
+            except BaseException as exception:
+                message = failure(exception)
+            try:
+                mailbox.deliver(message)
+            except pykka.ActorDeadError:
+                mailbox.runtime._dead_letter(mailbox, message)
+
+        assert isinstance(future, Future)
+        future.on_done(deliver)
+
+    # Time.
+
+    def call_later(self, delay: float, message: Any) -> Timer:
+        """Tell this actor the message in `delay` seconds. The timer can be cancelled."""
+        return self.runtime.call_later(delay, self.actor_inbox.deliver, message)
+
+    def call_every(self, interval: float, message: Any) -> Timer:
+        """Tell this actor the message every `interval` seconds until cancelled, or until it stops."""
+        return self.runtime.call_every(interval, self.actor_inbox.deliver, message)
+
+    # pykka's hooks for new actor types.
+
+    @staticmethod
+    def _create_future() -> Future[Any]:
+        return Future()
+
+    @staticmethod
+    def _create_actor_inbox() -> Mailbox:
+        birth = LOCAL.state.birth or Birth(_current_runtime())
+        return birth.runtime._create_mailbox(birth.parent)
+
+    def _start_actor_loop(self) -> None:
+        mailbox = self.actor_inbox
+        mailbox.actor = self
+        mailbox.state = STARTING
+        mailbox.knock()
+
+
+def _current_runtime() -> Runtime:
+    from greenroom.actors._runtime import current_runtime  # it imports this module
+
+    return current_runtime()
+
+
+def _start(
+    actor_class: type[A], birth: Birth, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> ActorRef[A]:
+    runtime = birth.runtime
+    runtime._refuse_when_closed()
+    actor = _construct(actor_class, birth, args, kwargs)
+    if not hasattr(actor, "_actor_ref"):
+        msg = (
+            f"{actor_class.__name__}.__init__() did not call Actor.__init__(). "
+            "Call super().__init__() in your override"
+        )
+        raise TypeError(msg)
+    ref: ActorRef[A] = actor.actor_ref
+    runtime._register(ref)
+    if birth.parent is not None:
+        birth.parent.adopt(actor.actor_inbox)
+    actor._start_actor_loop()
+    return ref
+
+
+def _construct(
+    actor_class: type[A], birth: Birth, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> A:
+    # A constructor that starts another actor before it calls super() must not lose its own birth.
+    outer, LOCAL.state.birth = LOCAL.state.birth, birth
+    try:
+        return actor_class(*args, **kwargs)
+    finally:
+        LOCAL.state.birth = outer

@@ -1,0 +1,58 @@
+"""What a mailbox does itself with the messages that are not for `on_receive()`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr, _ActorStop
+
+from greenroom.messages import ChildFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from greenroom.actors._mailbox import Mailbox
+
+__all__ = ["SPECIAL"]
+
+
+def _call(mailbox: Mailbox, message: ProxyCall) -> Any:
+    callee: Any = mailbox.actor
+    for name in message.attr_path:
+        callee = getattr(callee, name)
+    return callee(*message.args, **message.kwargs)
+
+
+def _get(mailbox: Mailbox, message: ProxyGetAttr) -> Any:
+    value: Any = mailbox.actor
+    for name in message.attr_path:
+        value = getattr(value, name)
+    return value
+
+
+def _set(mailbox: Mailbox, message: ProxySetAttr) -> None:
+    *path, last = message.attr_path
+    owner: Any = mailbox.actor
+    for name in path:
+        owner = getattr(owner, name)
+    setattr(owner, last, message.value)
+
+
+def _stop(mailbox: Mailbox, _: _ActorStop) -> None:
+    mailbox.stop()
+
+
+def _child_failed(mailbox: Mailbox, message: ChildFailed) -> None:
+    actor = mailbox.actor
+    assert actor is not None
+    actor.on_child_failed(message)
+
+
+SPECIAL: dict[type, Callable[[Mailbox, Any], Any]] = {
+    ProxyCall: _call,
+    ProxyGetAttr: _get,
+    ProxySetAttr: _set,
+    _ActorStop: _stop,
+    ChildFailed: _child_failed,
+}
+"""One look-up by exact class, in the place of pykka's chain of `isinstance`."""

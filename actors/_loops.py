@@ -1,0 +1,187 @@
+"""Async work: on the event loop that it was given, or on one of the runtime's own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+from greenroom.actors._errors import RuntimeClosed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from greenroom.actors._future import Outcome
+    from greenroom.actors._timers import Timer
+    from greenroom.actors._workers import Work
+
+__all__ = ["Loops"]
+
+logger = logging.getLogger("greenroom.actors")
+
+GRACE = 1.0
+"""How many seconds a cancelled task has to end before it counts as stuck."""
+
+
+class Loops:
+    """Runs coroutines. Its own loop has a daemon thread, started with the first that needs it.
+
+    Work that is still running at its timeout is cancelled. If the task does not end within a grace, it
+    is written off; and if it was on our own loop, something on that loop may be blocking it for
+    everybody, so the next work gets a new loop.
+    """
+
+    def __init__(self, name: str, call_later: Callable[[float, Callable[[], object]], Timer]) -> None:
+        self._name = name
+        self._call_later = call_later
+        self._lock = threading.Lock()
+        self._own: _LoopThread | None = None
+        self._started = 0
+        self._closed = False
+        self.lost_total = 0
+        self._lost: dict[Work, None] = {}
+
+    def submit(self, work: Work, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Run `work.call()`, a coroutine, on `loop` or on our own."""
+        running = _Running(self, work, loop or self._own_loop(work))
+        if work.timeout is not None:
+            work.timer = self._call_later(work.timeout, running.time_out)
+        try:
+            running.loop.call_soon_threadsafe(running.begin)
+        except RuntimeError as error:
+            if work.claim():
+                work.fail(RuntimeClosed(f"{work.name} was not begun: {error}"))
+
+    def lost(self) -> tuple[str, ...]:
+        """Name the work that was written off and is still there."""
+        return tuple(work.name for work in list(self._lost))
+
+    def threads(self) -> int:
+        """Tell how many threads this keeps: one, once it was needed."""
+        return 0 if self._own is None else 1
+
+    def close(self) -> None:
+        """Stop our own loop."""
+        with self._lock:
+            self._closed = True
+            own, self._own = self._own, None
+        if own is not None:
+            own.retire(at_once=True)
+            own.thread.join(timeout=GRACE)
+
+    def write_off(self, work: Work, loop: asyncio.AbstractEventLoop) -> None:
+        """Count a task that did not end when it was cancelled."""
+        with self._lock:
+            self.lost_total += 1
+            self._lost[work] = None
+            own = self._own
+            replaced = own is not None and own.loop is loop
+            if replaced:
+                self._own = None
+        logger.warning("%s is stuck: it did not end %s s after it was cancelled", work.name, GRACE)
+        if replaced and own is not None:
+            own.retire(at_once=False)
+
+    def came_back(self, work: Work) -> None:
+        """Note that a task which was written off has ended after all."""
+        if self._lost.pop(work, work) is None:
+            logger.info("%s came back after it was written off", work.name)
+
+    def _own_loop(self, work: Work) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._closed:
+                msg = f"{work.name} was not begun: the runtime is closed"
+                raise RuntimeClosed(msg)
+            if self._own is None:
+                self._started += 1
+                self._own = _LoopThread(f"{self._name}-loop-{self._started}")
+            return self._own.loop
+
+
+class _Running:
+    """One coroutine on its way."""
+
+    __slots__ = ("_loops", "_task", "_work", "loop")
+
+    def __init__(self, loops: Loops, work: Work, loop: asyncio.AbstractEventLoop) -> None:
+        self._loops = loops
+        self._work = work
+        self._task: asyncio.Task[Any] | None = None
+        self.loop = loop
+
+    def begin(self) -> None:
+        work = self._work
+        if work._claim.locked():
+            self._loops.came_back(work)
+            return  # its time was over before the loop came to it
+        self._task = self.loop.create_task(work.call(), name=work.name, context=work.context)
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        outcome: Outcome
+        if task.cancelled():
+            cancelled = asyncio.CancelledError(f"{self._work.name} was cancelled")
+            outcome = (None, (type(cancelled), cancelled, None))
+        elif (error := task.exception()) is not None:
+            outcome = (None, (type(error), error, error.__traceback__))
+        else:
+            outcome = (task.result(), None)
+        if self._work.claim():
+            self._work.future._resolve(outcome)
+        else:
+            self._loops.came_back(self._work)
+
+    def time_out(self) -> None:
+        if not self._work.claim():
+            return
+        try:
+            self.loop.call_soon_threadsafe(self._cancel)
+        except RuntimeError:
+            pass  # the loop was closed, and the task with it
+        else:
+            self._loops._call_later(GRACE, self._look_again)
+        self._work.time_out()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _look_again(self) -> None:
+        if self.loop.is_closed() or (self._task is not None and self._task.done()):
+            return
+        self._loops.write_off(self._work, self.loop)
+
+
+class _LoopThread:
+    """An event loop with a daemon thread."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
+
+    def retire(self, *, at_once: bool) -> None:
+        """End the thread: now, or when the tasks that are on the loop have ended."""
+        def end() -> None:
+            tasks = asyncio.all_tasks(self.loop)
+            if at_once:
+                for task in tasks:
+                    task.cancel()
+            if tasks:
+                waiting = asyncio.gather(*tasks, return_exceptions=True)
+                waiting.add_done_callback(lambda _: self.loop.stop())
+            else:
+                self.loop.stop()
+
+        try:
+            self.loop.call_soon_threadsafe(end)
+        except RuntimeError:
+            pass  # it has ended already
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()

@@ -1,0 +1,410 @@
+"""The runtime: what actors stand on. Threads, time, slow work, and the books.
+
+Nothing here runs until it is needed: a runtime without timers has no timer thread, one whose callers
+run everything themselves has no helper, one without slow work has no worker. All threads are daemons.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import logging
+import math
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import pykka
+from pykka.messages import ProxyCall, _ActorStop
+
+from greenroom.actors._actor import Actor, _start
+from greenroom.actors._errors import RuntimeClosed
+from greenroom.actors._future import Future
+from greenroom.actors._helpers import Helpers
+from greenroom.actors._loops import Loops
+from greenroom.actors._mailbox import CLOSED, SUSPENDED, Mailbox
+from greenroom.actors._registry import ActorRegistry
+from greenroom.actors._stats import RuntimeStats, Tally
+from greenroom.actors._stop_flag import StopFlag
+from greenroom.actors._threads import LOCAL, Birth
+from greenroom.actors._timers import Clock, ManualClock, Timer, Timers, TimerThread
+from greenroom.actors._workers import Work, Workers
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from greenroom.actors._ref import ActorRef
+
+__all__ = ["Runtime", "current_runtime", "default_runtime"]
+
+logger = logging.getLogger("greenroom.actors")
+
+A = TypeVar("A", bound=Actor)
+T = TypeVar("T")
+
+_numbers = itertools.count(1)
+
+
+class Runtime:
+    """A place for actors to run. There is a default one; make your own to set its limits or to end it.
+
+        with Runtime(workers=8) as runtime:
+            counter = runtime.start(Counter)
+            ...
+
+    Inside the `with`, on that thread, `Counter.start()` uses it too. Leaving it closes it.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "greenroom",
+        batch: int = 128,
+        helpers: int = 4,
+        workers: int = 32,
+        slow_handler: float | None = 0.1,
+        clock: Clock | None = None,
+        on_dead_letter: Callable[[pykka.ActorRef[Any] | str, Any], object] | None = None,
+    ) -> None:
+        """Make a runtime.
+
+        Args:
+            name: what the names of its threads begin with.
+            batch: how many messages a thread handles for others before it hands over.
+            helpers: how many threads may take over what is handed over.
+            workers: how many pieces of slow work may run at once.
+            slow_handler: a handler that takes longer, in seconds, is logged. `None`: never.
+            clock: a `ManualClock` for tests; real time otherwise.
+            on_dead_letter: called with the name of the actor and the message that nobody handled.
+        """
+        _at_least("batch", batch, 1)
+        _at_least("helpers", helpers, 1)
+        _at_least("workers", workers, 1)
+        if slow_handler is not None and not slow_handler > 0:
+            msg = f"slow_handler must be more than 0 seconds, or None, not {slow_handler!r}"
+            raise ValueError(msg)
+        self.name = f"{name}-{next(_numbers)}"
+        self.batch = batch
+        self.slow_handler = math.inf if slow_handler is None else slow_handler
+        self.clock: Clock = clock or time.monotonic
+        self._on_dead_letter = on_dead_letter
+        self._closed = False
+        self._entered: list[Runtime | None] = []
+        self._stop_waiters: dict[Mailbox, Future[None]] = {}
+        self._started, self._ended = Tally(), Tally()
+        self._failures, self._restarts, self._dead_letters = Tally(), Tally(), Tally()
+        self._slow, self._hand_overs = Tally(), Tally()
+        self._timers: Timers = (
+            clock
+            if isinstance(clock, ManualClock)
+            else TimerThread(f"{self.name}-timers", self.clock, self._collecting)
+        )
+        self._helpers = Helpers(self.name, helpers)
+        self._workers = Workers(self.name, workers, self._real_later)
+        self._loops = Loops(self.name, self._real_later)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    # For everybody.
+
+    def start(self, actor_class: type[A], *args: Any, **kwargs: Any) -> ActorRef[A]:
+        """Start an actor here."""
+        return _start(actor_class, Birth(self), args, kwargs)
+
+    def call_later(self, delay: float, call: Callable[..., object], *args: Any) -> Timer:
+        """Call in `delay` seconds, on the timer thread: be quick. Telling an actor is quick."""
+        return self._add_timer(delay, None, call, args)
+
+    def call_every(self, interval: float, call: Callable[..., object], *args: Any) -> Timer:
+        """Call every `interval` seconds until cancelled."""
+        if not interval > 0:
+            msg = f"an interval must be more than 0 seconds, not {interval!r}"
+            raise ValueError(msg)
+        return self._add_timer(interval, interval, call, args)
+
+    def submit(
+        self,
+        call: Callable[..., Any],
+        *args: Any,
+        timeout: float | None = None,
+        name: str | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> Future[Any]:
+        """Do slow work: a function on a worker thread, an async one on `loop` or our own event loop.
+
+        The caller's context variables go along. After `timeout` seconds the future gets `WorkTimedOut`
+        and the worker is written off. In an actor, `pipe_to_self()` turns the outcome into a message.
+        """
+        self._refuse_when_closed()
+        if timeout is not None and not timeout > 0:
+            msg = f"timeout must be more than 0 seconds, or None, not {timeout!r}"
+            raise ValueError(msg)
+        future: Future[Any] = Future()
+        name = name or getattr(call, "__qualname__", None) or repr(call)
+        if _is_async(call):
+            self._loops.submit(Work(functools.partial(call, *args), future, name, timeout), loop)
+        else:
+            whole = functools.partial(self._call_and_await, call, args, loop)
+            self._workers.submit(Work(whole, future, name, timeout))
+        return future
+
+    def fault_point(self, name: str) -> None:
+        """Mark a place where a simulation may make things fail. Here it does nothing."""
+
+    def stats(self) -> RuntimeStats:
+        """Tell what is going on, and what has been."""
+        started = self._started.total
+        return RuntimeStats(
+            actors=started - self._ended.total,
+            started=started,
+            failures=self._failures.total,
+            restarts=self._restarts.total,
+            dead_letters=self._dead_letters.total,
+            slow_handlers=self._slow.total,
+            hand_overs=self._hand_overs.total,
+            helpers=self._helpers.alive(),
+            timers=self._timers.pending(),
+            workers=self._workers.alive(),
+            workers_busy=self._workers.busy(),
+            work_queued=self._workers.queued(),
+            workers_lost=self._workers.lost_total + self._loops.lost_total,
+            stuck=(*self._workers.lost(), *self._loops.lost()),
+        )
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Stop the actors, last started first, and end the threads. Stuck work is left behind.
+
+        Waits for the actors `timeout` seconds in all. Closing twice does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        deadline = time.monotonic() + timeout
+        roots = [mailbox for mailbox in self._mailboxes() if mailbox.parent is None]
+        stopping = [(mailbox, self._stop_mailbox(mailbox)) for mailbox in reversed(roots)]
+        for mailbox, stopped in stopping:
+            try:
+                stopped.get(timeout=max(0.0, deadline - time.monotonic()))
+            except pykka.Timeout:
+                logger.warning("%s did not stop in time: a handler of it is stuck", mailbox)
+            except pykka.ActorDeadError:
+                pass
+        self._timers.close()
+        self._helpers.close()
+        self._workers.close()
+        self._loops.close()
+
+    def __enter__(self) -> Self:
+        self._entered.append(LOCAL.state.runtime)
+        LOCAL.state.runtime = self
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        LOCAL.state.runtime = self._entered.pop()
+        self.close()
+
+    # What a simulation does in another way.
+
+    def _create_mailbox(self, parent: Mailbox | None) -> Mailbox:
+        return Mailbox(self, parent)
+
+    def _hand_over(self, mailbox: Mailbox) -> None:
+        self._hand_overs.add()
+        self._helpers.take(mailbox)
+
+    def _run_soon(self, call: Callable[[], object]) -> None:
+        self._helpers.take(call)
+
+    # For actors and mailboxes.
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            msg = f"{self.name} is closed: it starts no actor, timer or work any more"
+            raise RuntimeClosed(msg)
+
+    def _register(self, ref: ActorRef[Any]) -> None:
+        self._started.add()
+        ActorRegistry.register(ref)
+        logger.debug("Starting %s", ref)
+
+    def _unregister(self, ref: ActorRef[Any]) -> None:
+        self._ended.add()
+        ActorRegistry.unregister(ref)
+
+    def _mailboxes(self) -> list[Mailbox]:
+        mailboxes = [ref.actor_inbox for ref in ActorRegistry.get_all()]
+        return [m for m in mailboxes if isinstance(m, Mailbox) and m.runtime is self]
+
+    def _stop_mailbox(self, mailbox: Mailbox) -> Future[None]:
+        message = _ActorStop()
+        future = mailbox.create_future(message)
+        try:
+            mailbox.deliver(message, future)
+        except pykka.ActorDeadError:
+            future.set_exception()
+        if mailbox.state == SUSPENDED:
+            mailbox.give_up()
+        return future
+
+    def _stop_children(self, children: list[Mailbox], reply: Future[Any] | None) -> None:
+        left = deque(children)
+
+        def stopped(_: Future[None]) -> None:
+            left.pop()
+            if reply is not None and not left:
+                reply._resolve((None, None))
+
+        for child in children:
+            self._stop_mailbox(child).on_done(stopped)
+        if reply is not None and not children:
+            reply._resolve((None, None))
+
+    def _stop_all(self) -> None:
+        for mailbox in reversed(self._mailboxes()):
+            self._stop_mailbox(mailbox)
+
+    def _stop_flag(self, mailbox: Mailbox) -> StopFlag:
+        return StopFlag(mailbox)
+
+    def _when_stopped(self, mailbox: Mailbox) -> Future[None]:
+        future = self._stop_waiters.setdefault(mailbox, mailbox.create_future(_ActorStop()))
+        if mailbox.state == CLOSED:
+            self._stop_waiters.pop(mailbox, None)
+            future._resolve((None, None))
+        return future
+
+    def _dead_letter(self, mailbox: Mailbox, message: Any) -> None:
+        self._dead_letters.add()
+        logger.debug("%s stopped before it came to %s", mailbox, describe(message))
+        if self._on_dead_letter is not None:
+            try:
+                self._on_dead_letter(str(mailbox), message)
+            except Exception:
+                logger.exception("on_dead_letter failed")
+
+    def _report_slow(self, mailbox: Mailbox, message: Any, took: float) -> None:
+        self._slow.add()
+        logger.warning(
+            "%s took %.3f s for %s, on the thread of whoever brought it. Handlers must not block: "
+            "do slow work with runtime.submit() and get its outcome as a message",
+            mailbox,
+            took,
+            describe(message),
+        )
+
+    def _report_failure(self, mailbox: Mailbox) -> None:
+        self._failures.add()
+        logger.error("Unhandled exception in %s:", mailbox, exc_info=True)
+
+    def _report_returned(self, mailbox: Mailbox) -> None:
+        logger.info("Exception returned from %s to caller:", mailbox, exc_info=True)
+
+    def _report_restart(self, mailbox: Mailbox) -> None:
+        self._restarts.add()
+        logger.info("Restarting %s", mailbox)
+
+    def _debug(self, text: str, *args: object) -> None:
+        logger.debug(text, *args)
+
+    # Time and work.
+
+    def _add_timer(
+        self,
+        delay: float,
+        interval: float | None,
+        call: Callable[..., object],
+        args: tuple[Any, ...],
+    ) -> Timer:
+        self._refuse_when_closed()
+        if not delay >= 0:
+            msg = f"a delay must be 0 seconds or more, not {delay!r}"
+            raise ValueError(msg)
+        timer = Timer(self.clock() + delay, interval, call, args)
+        self._timers.add(timer)
+        return timer
+
+    def _real_later(self, delay: float, call: Callable[[], object]) -> Timer:
+        timer = Timer(self.clock() + delay, None, call, ())
+        self._timers.add(timer)
+        return timer
+
+    def _collecting(self, call: Callable[[], object]) -> None:
+        """Call, and have helpers run the actors that were told something: the timer thread is not theirs."""
+        thread = LOCAL.state
+        ready = thread.ready
+        thread.driving = True
+        try:
+            call()
+        finally:
+            thread.driving = False
+            while ready:
+                self._helpers.take(ready.popleft())
+
+    def _call_and_await(
+        self,
+        call: Callable[..., Any],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> Any:
+        """Call on a worker; a plain function that returns a coroutine has it awaited on the loop."""
+        result = call(*args)
+        if not inspect.iscoroutine(result):
+            return result
+        outcome: Future[Any] = Future()
+        self._loops.submit(Work(lambda: result, outcome, call.__qualname__, None), loop)
+        return outcome.get()
+
+
+def describe(message: Any) -> str:
+    """Name a message for a log: never what is in it."""
+    if type(message) is ProxyCall:
+        return f"{'.'.join(message.attr_path)}()"
+    return type(message).__name__
+
+
+def _is_async(call: Callable[..., Any]) -> bool:
+    while isinstance(call, functools.partial):
+        call = call.func
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
+        getattr(call, "__call__", None)  # noqa: B004  # an object whose __call__ is async
+    )
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if not isinstance(value, int) or value < least:
+        msg = f"{name} must be a whole number, {least} or more, not {value!r}"
+        raise ValueError(msg)
+
+
+_default: Runtime | None = None
+_default_lock = threading.Lock()
+
+
+def default_runtime() -> Runtime:
+    """Return the runtime of whoever did not choose one. It is made on first use, and after a close."""
+    global _default
+    runtime = _default
+    if runtime is None or runtime._closed:
+        with _default_lock:
+            if _default is None or _default._closed:
+                _default = Runtime()
+            runtime = _default
+    return runtime
+
+
+def current_runtime() -> Runtime:
+    """Return the runtime of the handler that is running, or that was entered with `with`, or the default."""
+    running = LOCAL.state.running
+    if running is not None:
+        return running.runtime
+    return LOCAL.state.runtime or default_runtime()

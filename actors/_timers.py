@@ -1,0 +1,224 @@
+"""Timers on one thread, and a clock that a test can own."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pykka
+
+__all__ = ["Clock", "ManualClock", "Timer", "TimerQueue", "TimerThread", "Timers"]
+
+logger = logging.getLogger("greenroom.actors")
+
+
+class Clock(Protocol):
+    """Tells the time in seconds, from any beginning, never backwards: `time.monotonic` is one."""
+
+    def __call__(self) -> float: ...
+
+
+class Timer:
+    """A call that is to be made later, once or again and again."""
+
+    __slots__ = ("_args", "_call", "due", "interval")
+
+    def __init__(
+        self, due: float, interval: float | None, call: Callable[..., object], args: tuple[Any, ...]
+    ) -> None:
+        self.due = due
+        self.interval = interval
+        self._call: Callable[..., object] | None = call
+        self._args = args
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it will not call any more: it was cancelled, or has called and was for once."""
+        return self._call is None
+
+    def cancel(self) -> None:
+        """Do not call, or not again. What the call refers to is let go at once."""
+        self._call, self._args = None, ()
+
+    def fire(self) -> bool:
+        """Call, and tell whether to call again."""
+        call, args = self._call, self._args
+        if call is None:
+            return False
+        if self.interval is None:
+            self.cancel()
+        try:
+            call(*args)
+        except pykka.ActorDeadError:
+            self.cancel()  # it was to tell an actor, which has stopped
+        except Exception:
+            logger.exception("The timer call %r failed", call)
+        return self._call is not None
+
+
+class TimerQueue:
+    """Timers in the order in which they are due; those due together in the order they were set."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._counter = itertools.count()
+
+    def __len__(self) -> int:
+        return sum(not timer.cancelled for _, _, timer in self._heap)
+
+    def push(self, timer: Timer) -> None:
+        """Add a timer."""
+        heapq.heappush(self._heap, (timer.due, next(self._counter), timer))
+
+    def next_due(self) -> float | None:
+        """Tell when the next one is due."""
+        while self._heap and self._heap[0][2].cancelled:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def next_once(self) -> float | None:
+        """Tell when the next one is due that does not repeat."""
+        once = [due for due, _, timer in self._heap if not timer.cancelled and timer.interval is None]
+        return min(once, default=None)
+
+    def pop_due(self, now: float) -> Timer | None:
+        """Take the next one out if it is due."""
+        due = self.next_due()
+        if due is None or due > now:
+            return None
+        return heapq.heappop(self._heap)[2]
+
+    def again(self, timer: Timer, now: float) -> None:
+        """Put a repeating timer back. Beats that were missed are left out, not made up for."""
+        assert timer.interval is not None
+        timer.due = max(timer.due + timer.interval, now)
+        self.push(timer)
+
+
+class Timers(Protocol):
+    """What a runtime asks of whoever keeps its timers."""
+
+    def add(self, timer: Timer) -> None:
+        """Keep a timer and call it when it is due."""
+
+    def pending(self) -> int:
+        """Tell how many have still to call."""
+
+    def close(self) -> None:
+        """Call no more."""
+
+
+class TimerThread:
+    """Keeps timers on a daemon thread, which is started with the first."""
+
+    def __init__(self, name: str, clock: Clock, around: Callable[[Callable[[], object]], None]) -> None:
+        self._name = name
+        self._clock = clock
+        self._around = around
+        self._queue = TimerQueue()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def add(self, timer: Timer) -> None:
+        with self._changed:
+            if self._closed:
+                return
+            first = self._queue.next_due()
+            self._queue.push(timer)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+            elif first is None or timer.due < first:
+                self._changed.notify()
+
+    def pending(self) -> int:
+        with self._changed:
+            return len(self._queue)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout=5.0)
+
+    def _run(self) -> None:
+        while (timer := self._next()) is not None:
+            again: list[bool] = []
+            self._around(lambda timer=timer, again=again: again.append(timer.fire()))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
+            if again == [True]:
+                with self._changed:
+                    self._queue.again(timer, self._clock())
+
+    def _next(self) -> Timer | None:
+        with self._changed:
+            while not self._closed:
+                timer = self._queue.pop_due(self._clock())
+                if timer is not None:
+                    return timer
+                due = self._queue.next_due()
+                self._changed.wait(None if due is None else max(0.0, due - self._clock()))
+            return None
+
+
+class ManualClock:
+    """A clock that stands still until it is told to advance, and then calls the timers that are due.
+
+        clock = ManualClock()
+        with Runtime(clock=clock) as runtime:
+            runtime.call_later(3600.0, print, "an hour has passed")
+            clock.advance(3600.0)
+
+    The calls are made by `advance()`, on its thread, in order, each at its own time.
+    """
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = start
+        self._queue = TimerQueue()
+
+    def __call__(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        if seconds < 0:
+            msg = f"time does not run backwards: advance({seconds!r})"
+            raise ValueError(msg)
+        end = self._now + seconds
+        while (due := self._queue.next_due()) is not None and due <= end:
+            self.fire_next()
+        self._now = end
+
+    def fire_next(self) -> bool:
+        """Let time pass until the next timer is due and call it. False if there is none."""
+        due = self._queue.next_due()
+        if due is None:
+            return False
+        self._now = max(self._now, due)
+        timer = self._queue.pop_due(self._now)
+        assert timer is not None
+        if timer.fire():
+            self._queue.again(timer, self._now)
+        return True
+
+    def next_due(self, *, repeating: bool = True) -> float | None:
+        """Tell when the next timer is due; with `repeating=False`, the next that calls only once."""
+        return self._queue.next_due() if repeating else self._queue.next_once()
+
+    def add(self, timer: Timer) -> None:
+        """Keep a timer."""
+        self._queue.push(timer)
+
+    def pending(self) -> int:
+        """Tell how many timers have still to call."""
+        return len(self._queue)
+
+    def close(self) -> None:
+        """Forget the timers."""
+        self._queue = TimerQueue()

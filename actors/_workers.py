@@ -1,0 +1,213 @@
+"""Workers: bounded daemon threads for work that may block, and how a stuck one is written off.
+
+    submit ──> queue ──> worker takes it ──> the future gets the value or the exception
+                              │
+                              └ still running at its timeout: the future gets WorkTimedOut, the thread
+                                is written off (no longer counted, named in the log and in stats()),
+                                another may be started in its place. When it comes back after all, its
+                                outcome is ignored and it ends.
+
+The timeout counts from when the work begins, not from when it was submitted. So any number of wedged
+calls delay the others by their timeout at most, and never keep the process alive: the threads are
+daemons.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import queue
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from greenroom.actors._errors import RuntimeClosed, WorkTimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from queue import SimpleQueue
+
+    from greenroom.actors._future import Future, Outcome
+    from greenroom.actors._timers import Timer
+
+__all__ = ["Work", "Workers"]
+
+logger = logging.getLogger("greenroom.actors")
+
+IDLE = 10.0
+"""A worker that found nothing to do for so many seconds ends."""
+
+
+class Work:
+    """One piece of slow work. Of its worker and its timeout, whoever claims it first settles it."""
+
+    __slots__ = ("_claim", "call", "context", "future", "name", "timeout", "timer")
+
+    def __init__(
+        self, call: Callable[[], Any], future: Future[Any], name: str, timeout: float | None
+    ) -> None:
+        self.call = call
+        self.future = future
+        self.name = name
+        self.timeout = timeout
+        self.context = contextvars.copy_context()
+        self.timer: Timer | None = None
+        self._claim = threading.Lock()
+
+    def claim(self) -> bool:
+        """Win the right to settle it. True for one caller only."""
+        if not self._claim.acquire(False):
+            return False
+        if self.timer is not None:
+            self.timer.cancel()
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """Settle it, once claimed, with an error."""
+        self.future._resolve((None, (type(error), error, None)))
+
+    def time_out(self) -> None:
+        """Settle it, once claimed, with `WorkTimedOut`."""
+        self.fail(
+            WorkTimedOut(
+                f"{self.name} was still running after {self.timeout} seconds. It was written off: its "
+                "outcome will be ignored. Find out what it waits for, or give it more time"
+            )
+        )
+
+
+class Workers:
+    """At most `most` threads at work, started on demand."""
+
+    def __init__(
+        self, name: str, most: int, call_later: Callable[[float, Callable[[], object]], Timer]
+    ) -> None:
+        self._name = name
+        self._most = most
+        self._call_later = call_later
+        self._queue: SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._started = 0
+        self._closed = False
+        self.lost_total = 0
+        self._lost: dict[threading.Thread, str] = {}
+
+    def submit(self, work: Work) -> None:
+        """Have a worker do this."""
+        if self._closed:
+            msg = f"{work.name} was not begun: the runtime is closed"
+            raise RuntimeClosed(msg)
+        self._queue.put(work)
+        self._reinforce()
+
+    def busy(self) -> int:
+        """Tell how many are at work, those written off not counted."""
+        with self._lock:
+            return len(self._threads) - self._idle
+
+    def alive(self) -> int:
+        """Tell how many threads there are, those written off not counted."""
+        return len(self._threads)
+
+    def queued(self) -> int:
+        """Tell how much work waits for a worker."""
+        return self._queue.qsize()
+
+    def lost(self) -> tuple[str, ...]:
+        """Name the work that was written off and is still running."""
+        return tuple(self._lost.values())
+
+    def close(self) -> None:
+        """Begin nothing new: what is queued is refused, who is idle ends, who is at work is left alone."""
+        with self._lock:
+            self._closed = True
+            idle = self._idle
+            threads = list(self._threads)
+        self._refuse_queued()
+        for _ in threads:
+            self._queue.put(None)
+        if idle == len(threads):
+            for thread in threads:
+                thread.join(timeout=5.0)
+
+    def _refuse_queued(self) -> None:
+        while not self._queue.empty():
+            work = self._queue.get_nowait()
+            if work is not None and work.claim():
+                work.fail(RuntimeClosed(f"{work.name} was not begun: the runtime was closed"))
+
+    def _reinforce(self) -> None:
+        with self._lock:
+            if self._closed or len(self._threads) >= self._most or self._idle >= self._queue.qsize():
+                return
+            self._started += 1
+            thread = threading.Thread(target=self._run, name=self._idle_name(), daemon=True)
+            self._threads.add(thread)
+        thread.start()
+
+    def _idle_name(self) -> str:
+        return f"{self._name}-worker-{self._started}"
+
+    def _run(self) -> None:
+        thread = threading.current_thread()
+        name = thread.name
+        while (work := self._next(thread)) is not None:
+            thread.name = f"{name}: {work.name}"  # a stack dump then says what is stuck
+            if not self._do(work, thread):
+                with self._lock:
+                    del self._lost[thread]
+                logger.info("%s came back after it was written off", work.name)
+                return
+            thread.name = name
+            del work
+
+    def _next(self, thread: threading.Thread) -> Work | None:
+        """Wait for the next work. `None`: this thread is to end, and is no longer counted."""
+        with self._lock:
+            self._idle += 1
+        try:
+            work = self._queue.get(timeout=IDLE)
+        except queue.Empty:
+            work = None
+        with self._lock:
+            self._idle -= 1
+            # As in Helpers: a submit may have counted on us just as we gave up waiting.
+            if work is None and not self._queue.empty():
+                work = self._queue.get_nowait()
+            if work is None:
+                self._threads.discard(thread)
+        return work
+
+    def _do(self, work: Work, thread: threading.Thread) -> bool:
+        """Do it. False if it was written off meanwhile."""
+        if work.timeout is not None:
+            work.timer = self._call_later(work.timeout, lambda: self._write_off(work, thread))
+        outcome: Outcome
+        try:
+            outcome = (work.context.run(work.call), None)
+        except BaseException:  # SystemExit of a confused library ends this work, not the worker
+            outcome = (None, sys.exc_info())
+        if not work.claim():
+            return False
+        work.future._resolve(outcome)
+        return True
+
+    def _write_off(self, work: Work, thread: threading.Thread) -> None:
+        with self._lock:
+            # The claim and the record under one lock: a worker that comes back at this moment and
+            # finds the work claimed then finds the record too. And both before the future is set, so
+            # that whoever hears of the timeout finds it in stats().
+            if not work.claim():
+                return
+            self._threads.discard(thread)
+            self._lost[thread] = work.name
+            self.lost_total += 1
+        logger.warning(
+            "%s is stuck: still running after %s seconds. Its worker was written off and replaced",
+            work.name,
+            work.timeout,
+        )
+        work.time_out()
+        self._reinforce()

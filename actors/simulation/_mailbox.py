@@ -1,0 +1,87 @@
+"""The mailbox of a simulated actor: the same, but for who runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pykka
+from pykka.messages import ProxyCall
+
+from greenroom.actors._dispatch import SPECIAL
+from greenroom.actors._mailbox import CLOSED, SUSPENDED, Mailbox
+from greenroom.actors._threads import LOCAL
+from greenroom.actors.simulation._faults import InjectedFault
+from greenroom.actors.simulation._waiting import SimulatedFuture
+
+if TYPE_CHECKING:
+    from greenroom.actors._future import Future
+    from greenroom.actors.simulation._simulation import Simulation
+
+__all__ = ["SimulatedMailbox"]
+
+
+class SimulatedMailbox(Mailbox):
+    """It never runs its actor on the sender's stack; it tells the simulation that it could run."""
+
+    __slots__ = ("number",)
+
+    runtime: Simulation
+
+    def __init__(self, simulation: Simulation, parent: Mailbox | None, number: int) -> None:
+        super().__init__(simulation, parent)
+        self.number = number
+
+    def __str__(self) -> str:
+        # A number and no URN, so that two runs of one seed say the same.
+        return f"{self.actor_class.__name__}#{self.number}"
+
+    def create_future(self, message: Any) -> Future[Any]:
+        running = LOCAL.state.running
+        waiter = self.runtime._who_runs() if running is None else str(running)
+        awaited = f"{self} to answer {self.runtime._describe(message)}"
+        return SimulatedFuture(self.runtime, waiter, awaited)
+
+    def deliver(self, message: Any, future: Future[Any] | None = None) -> None:
+        if self.state == CLOSED:
+            msg = f"{self} not found"
+            raise pykka.ActorDeadError(msg)
+        self.queue.put((message, future))
+        self.knock()
+
+    def knock(self) -> None:
+        self.runtime._wake(self)
+
+    def advance(self) -> None:
+        """Handle one message."""
+        self.baton.acquire()
+        thread = LOCAL.state
+        thread.driving = True
+        try:
+            self.run(thread, 1)
+        finally:
+            thread.driving = False
+
+    def handle(self, message: Any, future: Future[Any] | None) -> None:
+        simulation = self.runtime
+        simulation._note(f"{self} handles {simulation._describe(message)}")
+        if message.__class__ not in SPECIAL or message.__class__ is ProxyCall:
+            try:
+                simulation.fault_point("handler")
+            except InjectedFault as fault:
+                self.replying = future
+                self._failed(message, fault)
+                return
+        super().handle(message, future)
+
+    def complaints(self) -> list[str]:
+        """Say what is stuck here."""
+        lines = []
+        if self._debts:
+            lines.append(f"{self} has taken {len(self._debts)} replies along and not answered them")
+        if self.state == SUSPENDED:
+            waiting = self.queue.qsize() + len(self._backlog or ())
+            lines.append(
+                f"{self} has failed and waits for {self.parent} to restart it or give it up; "
+                f"{waiting} messages wait with it"
+            )
+        return lines

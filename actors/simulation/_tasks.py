@@ -1,0 +1,74 @@
+"""Tasks: coroutines that play the clients of a simulation."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from greenroom.actors._future import Future
+from greenroom.actors.simulation._waiting import SimulatedFuture
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from greenroom.actors.simulation._simulation import Simulation
+
+__all__ = ["SimulatedTask"]
+
+T = TypeVar("T")
+
+
+class SimulatedTask(SimulatedFuture[T]):
+    """A coroutine in a simulation, and the future of what it returns. It may await futures of actors,
+    other tasks and `sim.sleep()`; between two awaits anything else may run."""
+
+    def __init__(
+        self, simulation: Simulation, coroutine: Coroutine[Any, Any, T], name: str
+    ) -> None:
+        super().__init__(simulation, "somebody", f"task {name} to end")
+        self.name = name
+        self._coroutine = coroutine
+        self._awaiting: Future[Any] | None = None
+        self._cancelling = False
+
+    def cancel(self) -> None:
+        """Raise `asyncio.CancelledError` at the await where it is now, as a task of asyncio would."""
+        if self.done():
+            return
+        self._cancelling = True
+        if self._awaiting is not None:
+            self._awaiting.forget(self._go_on)
+            self._awaiting = None
+        self._simulation._wake(self)
+
+    def advance(self) -> None:
+        """Run to the next await."""
+        cancelling, self._cancelling = self._cancelling, False
+        try:
+            if cancelling:
+                awaited = self._coroutine.throw(asyncio.CancelledError())
+            else:
+                awaited = self._coroutine.send(None)
+        except StopIteration as stop:
+            self._resolve((stop.value, None))
+            return
+        except (Exception, asyncio.CancelledError):
+            self._resolve((None, sys.exc_info()))
+            return
+        if not isinstance(awaited, Future):
+            msg = f"task {self.name} awaits {awaited!r}, which is not in the simulation"
+            raise TypeError(msg)
+        self._awaiting = awaited
+        if isinstance(awaited, SimulatedFuture) and awaited.waiter == "somebody":
+            awaited.waiter = f"task {self.name}"
+        awaited.on_done(self._go_on)
+
+    def close(self) -> None:
+        """End the coroutine where it is: its simulation has ended."""
+        if not self.done():
+            self._coroutine.close()
+
+    def _go_on(self, _: Future[Any]) -> None:
+        self._awaiting = None
+        self._simulation._wake(self)

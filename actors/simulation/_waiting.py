@@ -1,0 +1,55 @@
+"""Futures of a simulation, and what is said when nothing can run any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from greenroom.actors._errors import ActorError
+from greenroom.actors._future import Future, _refuse_in_a_handler
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from greenroom.actors._future import Outcome
+    from greenroom.actors.simulation._mailbox import SimulatedMailbox
+    from greenroom.actors.simulation._simulation import Simulation
+
+__all__ = ["Deadlock", "NotIdle", "SimulatedFuture", "report"]
+
+T = TypeVar("T")
+
+
+class Deadlock(ActorError):
+    """Somebody waits, and nothing is left that could run. The text says who waits for whom."""
+
+
+class NotIdle(ActorError):
+    """The simulation took as many steps as it may and was not done."""
+
+
+class SimulatedFuture(Future[T]):
+    """A future whose `get()` drives the simulation, and which knows who waits for what."""
+
+    def __init__(self, simulation: Simulation, waiter: str, awaited: str) -> None:
+        self._simulation = simulation
+        self.waiter = waiter
+        self.awaited = awaited
+        simulation._watch(self)
+
+    def _wait(self, timeout: float | None) -> Outcome:
+        if self._get_hook is not None:
+            return self._run_hook(timeout)
+        _refuse_in_a_handler()
+        self._simulation._drive_until(self, timeout)
+        assert self._outcome is not None
+        return self._outcome
+
+    def _settled(self) -> Generator[Any, None, None]:
+        yield self
+
+
+def report(futures: Iterable[SimulatedFuture[Any]], mailboxes: Iterable[SimulatedMailbox]) -> str:
+    """Say who waits for whom."""
+    lines = [f"{future.waiter} waits for {future.awaited}" for future in futures if not future.done()]
+    lines += [line for mailbox in mailboxes for line in mailbox.complaints()]
+    return "\n".join(f"  {line}" for line in lines) or "  nobody waits for anything"

@@ -1,0 +1,33 @@
+"""What the runtime itself tells an actor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pykka
+
+__all__ = ["ChildFailed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildFailed:
+    """A child could not handle a message, and waits for its parent's decision.
+
+    Its mailbox still takes messages and handles none until the parent restarts it or gives it up.
+    """
+
+    ref: pykka.ActorRef[Any]
+    """The child. The same reference stays good after a restart."""
+
+    exception: BaseException
+    """What the handler, or `on_start()`, raised."""
+
+    message: Any
+    """The message that it raised on; `None` if it was `on_start()`. It is not handled again."""
+
+    state: Any
+    """What the child's `hand_over()` returned: for the next incarnation."""
+
+    waiting: tuple[Any, ...]
+    """The messages that were waiting when it failed, in order. They stay in the mailbox."""
