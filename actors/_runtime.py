@@ -177,9 +177,10 @@ class Runtime:
         )
 
     def close(self, timeout: float = 5.0) -> None:
-        """Stop the actors, last started first, and end the threads. Stuck work is left behind.
+        """Stop the actors, last started first, refuse work that has not begun, and end the threads.
 
-        Waits for the actors `timeout` seconds in all. Closing twice does nothing.
+        Waits `timeout` seconds in all for handlers and work that are still running. What is stuck then
+        is left behind, on daemon threads. Closing twice does nothing.
         """
         if self._closed:
             return
@@ -194,10 +195,10 @@ class Runtime:
                 logger.warning("%s did not stop in time: a handler of it is stuck", mailbox)
             except pykka.ActorDeadError:
                 pass
+        self._loops.close()
+        self._workers.close(max(0.0, deadline - time.monotonic()))
         self._timers.close()
         self._helpers.close()
-        self._workers.close()
-        self._loops.close()
 
     def __enter__(self) -> Self:
         self._entered.append(LOCAL.state.runtime)

@@ -16,16 +16,15 @@ from __future__ import annotations
 
 import contextvars
 import logging
-import queue
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from greenroom.actors._crew import Crew
 from greenroom.actors._errors import RuntimeClosed, WorkTimedOut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from queue import SimpleQueue
 
     from greenroom.actors._future import Future, Outcome
     from greenroom.actors._timers import Timer
@@ -34,7 +33,7 @@ __all__ = ["Work", "Workers"]
 
 logger = logging.getLogger("greenroom.actors")
 
-IDLE = 10.0
+PATIENCE = 10.0
 """A worker that found nothing to do for so many seconds ends."""
 
 
@@ -82,106 +81,46 @@ class Workers:
     def __init__(
         self, name: str, most: int, call_later: Callable[[float, Callable[[], object]], Timer]
     ) -> None:
-        self._name = name
-        self._most = most
+        self._crew: Crew[Work] = Crew(f"{name}-worker", most, PATIENCE, self._do)
         self._call_later = call_later
-        self._queue: SimpleQueue[Work | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._threads: set[threading.Thread] = set()
-        self._idle = 0
-        self._started = 0
-        self._closed = False
-        self.lost_total = 0
         self._lost: dict[threading.Thread, str] = {}
+        self.lost_total = 0
 
     def submit(self, work: Work) -> None:
         """Have a worker do this."""
-        if self._closed:
-            msg = f"{work.name} was not begun: the runtime is closed"
-            raise RuntimeClosed(msg)
-        self._queue.put(work)
-        self._reinforce()
+        self._crew.put(work)
+        if self._crew.closed:
+            self._refuse(self._crew.close(0.0))
 
     def busy(self) -> int:
         """Tell how many are at work, those written off not counted."""
-        with self._lock:
-            return len(self._threads) - self._idle
+        return self._crew.busy()
 
     def alive(self) -> int:
         """Tell how many threads there are, those written off not counted."""
-        return len(self._threads)
+        return self._crew.alive()
 
     def queued(self) -> int:
         """Tell how much work waits for a worker."""
-        return self._queue.qsize()
+        return self._crew.queued()
 
     def lost(self) -> tuple[str, ...]:
         """Name the work that was written off and is still running."""
         return tuple(self._lost.values())
 
-    def close(self) -> None:
-        """Begin nothing new: what is queued is refused, who is idle ends, who is at work is left alone."""
-        with self._lock:
-            self._closed = True
-            idle = self._idle
-            threads = list(self._threads)
-        self._refuse_queued()
-        for _ in threads:
-            self._queue.put(None)
-        if idle == len(threads):
-            for thread in threads:
-                thread.join(timeout=5.0)
+    def close(self, patience: float) -> None:
+        """Begin nothing new: what is queued is refused, and who is stuck is left behind."""
+        self._refuse(self._crew.close(patience))
 
-    def _refuse_queued(self) -> None:
-        while not self._queue.empty():
-            work = self._queue.get_nowait()
-            if work is not None and work.claim():
+    def _refuse(self, begun_by_nobody: list[Work]) -> None:
+        for work in begun_by_nobody:
+            if work.claim():
                 work.fail(RuntimeClosed(f"{work.name} was not begun: the runtime was closed"))
 
-    def _reinforce(self) -> None:
-        with self._lock:
-            if self._closed or len(self._threads) >= self._most or self._idle >= self._queue.qsize():
-                return
-            self._started += 1
-            thread = threading.Thread(target=self._run, name=self._idle_name(), daemon=True)
-            self._threads.add(thread)
-        thread.start()
-
-    def _idle_name(self) -> str:
-        return f"{self._name}-worker-{self._started}"
-
-    def _run(self) -> None:
-        thread = threading.current_thread()
-        name = thread.name
-        while (work := self._next(thread)) is not None:
-            thread.name = f"{name}: {work.name}"  # a stack dump then says what is stuck
-            if not self._do(work, thread):
-                with self._lock:
-                    del self._lost[thread]
-                logger.info("%s came back after it was written off", work.name)
-                return
-            thread.name = name
-            del work
-
-    def _next(self, thread: threading.Thread) -> Work | None:
-        """Wait for the next work. `None`: this thread is to end, and is no longer counted."""
-        with self._lock:
-            self._idle += 1
-        try:
-            work = self._queue.get(timeout=IDLE)
-        except queue.Empty:
-            work = None
-        with self._lock:
-            self._idle -= 1
-            # As in Helpers: a submit may have counted on us just as we gave up waiting.
-            if work is None and not self._queue.empty():
-                work = self._queue.get_nowait()
-            if work is None:
-                self._threads.discard(thread)
-        return work
-
     def _do(self, work: Work, thread: threading.Thread) -> bool:
-        """Do it. False if it was written off meanwhile."""
+        """Do it. False if it was written off meanwhile, and the thread with it."""
+        thread.name = f"{thread.name}: {work.name}"  # a stack dump then says what is stuck
         if work.timeout is not None:
             work.timer = self._call_later(work.timeout, lambda: self._write_off(work, thread))
         outcome: Outcome
@@ -189,10 +128,13 @@ class Workers:
             outcome = (work.context.run(work.call), None)
         except BaseException:  # SystemExit of a confused library ends this work, not the worker
             outcome = (None, sys.exc_info())
-        if not work.claim():
-            return False
-        work.future._resolve(outcome)
-        return True
+        if work.claim():
+            work.future._resolve(outcome)
+            return True
+        with self._lock:
+            del self._lost[thread]
+        logger.info("%s came back after it was written off", work.name)
+        return False
 
     def _write_off(self, work: Work, thread: threading.Thread) -> None:
         with self._lock:
@@ -201,13 +143,13 @@ class Workers:
             # that whoever hears of the timeout finds it in stats().
             if not work.claim():
                 return
-            self._threads.discard(thread)
             self._lost[thread] = work.name
             self.lost_total += 1
+        self._crew.dismiss(thread)
         logger.warning(
             "%s is stuck: still running after %s seconds. Its worker was written off and replaced",
             work.name,
             work.timeout,
         )
         work.time_out()
-        self._reinforce()
+        self._crew.reinforce()

@@ -1,0 +1,130 @@
+"""A crew: daemon threads that are started when there is something to do and end when there is not."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from queue import SimpleQueue
+
+__all__ = ["Crew"]
+
+J = TypeVar("J")
+
+
+class Crew(Generic[J]):
+    """At most `most` threads that do jobs in the order they were put.
+
+    One more thread is started when a job is put, fewer threads wait than jobs do, and there may be one
+    more. A thread that waited `patience` seconds in vain ends.
+    """
+
+    def __init__(
+        self, name: str, most: int, patience: float, do: Callable[[J, threading.Thread], bool]
+    ) -> None:
+        """`do(job, thread)` does a job, and tells whether the thread is still one of the crew."""
+        self._name = name
+        self._most = most
+        self._patience = patience
+        self._do = do
+        self._queue: SimpleQueue[J | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads: set[threading.Thread] = set()
+        self._waiting = 0
+        self._started = 0
+        self.closed = False
+
+    def put(self, job: J) -> None:
+        """Have a job done."""
+        self._queue.put(job)
+        self.reinforce()
+
+    def alive(self) -> int:
+        """Tell how many threads there are."""
+        return len(self._threads)
+
+    def busy(self) -> int:
+        """Tell how many of them are doing a job."""
+        with self._lock:
+            return len(self._threads) - self._waiting
+
+    def queued(self) -> int:
+        """Tell how many jobs wait."""
+        return self._queue.qsize()
+
+    def dismiss(self, thread: threading.Thread) -> None:
+        """Count a thread no more: it is stuck. Another may be started in its place."""
+        with self._lock:
+            self._threads.discard(thread)
+
+    def reinforce(self) -> None:
+        """Start one more thread if there is reason to."""
+        if self._waiting >= self._queue.qsize():
+            return
+        with self._lock:
+            if len(self._threads) >= self._most or self._waiting >= self._queue.qsize():
+                return
+            self._started += 1
+            name = f"{self._name}-{self._started}"
+            thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
+            self._threads.add(thread)
+        thread.start()
+
+    def close(self, patience: float) -> list[J]:
+        """End every thread behind what it is doing, and return the jobs that nobody has begun.
+
+        Waits for the threads `patience` seconds in all; who is stuck then is left behind.
+        """
+        self.closed = True
+        left = self._take_all()
+        with self._lock:
+            threads = [thread for thread in self._threads if thread is not threading.current_thread()]
+        for _ in threads:
+            self._queue.put(None)
+        deadline = time.monotonic() + patience
+        for thread in threads:
+            thread.join(timeout=max(0.0, deadline - time.monotonic()))
+        return left
+
+    def _take_all(self) -> list[J]:
+        jobs = []
+        while (job := self._take()) is not None:
+            jobs.append(job)
+        return jobs
+
+    def _take(self) -> J | None:
+        try:
+            return self._queue.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _run(self, name: str) -> None:
+        thread = threading.current_thread()
+        while (job := self._next(thread)) is not None:
+            if not self._do(job, thread):
+                return
+            thread.name = name
+            del job  # what the job refers to is not kept while we wait for the next
+
+    def _next(self, thread: threading.Thread) -> J | None:
+        """Wait for the next job. `None`: this thread is to end, and is no longer counted."""
+        with self._lock:
+            self._waiting += 1
+        try:
+            job = self._queue.get(timeout=self._patience)
+            in_vain = False
+        except queue.Empty:
+            job, in_vain = None, True
+        with self._lock:
+            self._waiting -= 1
+            # 1. we give up waiting  2. put() puts a job, sees us waiting, starts nobody  3. we end.
+            # Nobody would do 2, so we look once more, now that we are no longer counted as waiting.
+            if in_vain:
+                job = self._take()
+            if job is None:
+                self._threads.discard(thread)
+        return job

@@ -1,0 +1,1 @@
+"""The tests. Their folders mirror those of the code."""

@@ -1,0 +1,324 @@
+"""Who runs an actor, in which order, and that nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pykka
+import pytest
+
+from greenroom.actors import Actor, MailboxFull, Runtime, WouldBlock
+from greenroom.actors._threads import LOCAL
+from tests.actors.actors import Gate, Recorder, all_at_once, in_thread, join_all
+
+
+def test_the_thread_that_brings_a_message_runs_the_actor(runtime: Runtime) -> None:
+    ref = runtime.start(Recorder)
+
+    assert ref.ask(threading.get_ident) == threading.get_ident()
+    assert runtime.stats().helpers == 0
+
+
+def test_whoever_runs_the_actor_takes_what_arrives_meanwhile(runtime: Runtime) -> None:
+    ref, gate = runtime.start(Recorder), Gate()
+    runner = in_thread(lambda: ref.tell(gate))
+    gate.wait_reached()
+
+    handled_on = ref.ask(threading.get_ident, block=False)
+    assert not handled_on.done()
+    gate.open()
+
+    assert handled_on.get(timeout=20) == runner.ident
+    join_all([runner])
+
+
+def test_messages_of_one_sender_are_handled_in_order(runtime: Runtime) -> None:
+    ref = runtime.start(Recorder)
+
+    all_at_once([lambda n=n: [ref.tell((n, i)) for i in range(500)] for n in range(6)])  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
+
+    received = ref.proxy().received.get()
+    assert len(received) == 3000
+    for n in range(6):
+        assert [i for sender, i in received if sender == n] == list(range(500))
+
+
+def test_a_message_to_self_waits_for_the_handler_to_end(runtime: Runtime) -> None:
+    class Nested(Actor):
+        depth = 0
+
+        def on_receive(self, message: int) -> int:
+            assert self.depth == 0
+            self.depth += 1
+            if message:
+                self.actor_ref.tell(message - 1)
+            self.depth -= 1
+            return message
+
+    assert runtime.start(Nested).ask(1000) == 1000
+
+
+class Link(Actor):
+    def __init__(self, following: Any, done: pykka.Future[int]) -> None:
+        super().__init__()
+        self.following = following
+        self.done = done
+
+    def on_receive(self, message: int) -> None:
+        if self.following is None:
+            self.done.set(message)
+        else:
+            self.following.tell(message + 1)
+
+
+def test_a_chain_of_100000_actors_neither_recurses_nor_starves_the_others(runtime: Runtime) -> None:
+    done: pykka.ThreadingFuture[int] = pykka.ThreadingFuture()
+    first: Any = None
+    for _ in range(100_000):
+        first = runtime.start(Link, first, done)
+    other = runtime.start(Recorder)
+
+    first.tell(1)
+
+    # The sender ran a batch and was free again; helpers took the rest, in batches too.
+    assert not done_already(done)
+    assert other.ask("served meanwhile") == "served meanwhile"
+    assert done.get(timeout=30) == 100_000
+    assert runtime.stats().hand_overs > 100
+
+
+def done_already(future: pykka.Future[Any]) -> bool:
+    try:
+        future.get(timeout=0)
+    except pykka.Timeout:
+        return False
+    return True
+
+
+def test_a_thread_runs_no_more_than_a_batch_for_others() -> None:
+    with Runtime(batch=10) as runtime:
+        ref, gate = runtime.start(Recorder), Gate()
+        runner = in_thread(lambda: ref.tell(gate))
+        gate.wait_reached()
+        handled_on = [ref.ask(threading.get_ident, block=False) for _ in range(50)]
+        gate.open()
+
+        threads = [future.get(timeout=20) for future in handled_on]
+
+        join_all([runner])
+        assert threads[:9] == [runner.ident] * 9
+        assert runner.ident not in threads[9:]
+
+
+def test_an_actor_that_never_stops_telling_itself_holds_up_nobody() -> None:
+    with Runtime(batch=5) as runtime:
+
+        class Restless(Actor):
+            count = 0
+
+            def on_receive(self, message: str) -> int:
+                self.count += 1
+                if message == "on" and not self.over:
+                    self.actor_ref.tell("on")
+                return self.count
+
+            over = False
+
+            def end(self) -> int:
+                self.over = True
+                return self.count
+
+        ref = runtime.start(Restless)
+        ref.tell("on")
+        assert ref.ask("how many?", timeout=20) >= 1
+        ref.proxy().end().get(timeout=20)
+
+
+def test_waiting_in_a_handler_raises_at_once_and_says_what_to_do(runtime: Runtime) -> None:
+    other = runtime.start(Recorder)
+
+    class Waiting(Actor):
+        def on_receive(self, message: Any) -> Any:
+            return other.ask("hello")
+
+    with pytest.raises(WouldBlock, match="pipe_to_self") as raised:
+        runtime.start(Waiting).ask("go")
+    assert "Waiting" in str(raised.value)
+
+
+def test_a_future_that_is_ready_may_be_read_in_a_handler(runtime: Runtime) -> None:
+    class Reading(Actor):
+        def on_receive(self, message: pykka.Future[str]) -> str:
+            return message.get()
+
+    ready = runtime.start(Recorder).ask("ready", block=False)
+
+    assert runtime.start(Reading).ask(ready) == "ready"
+
+
+def test_a_full_mailbox_refuses_the_next_message_and_tells_the_sender(runtime: Runtime) -> None:
+    class Small(Recorder):
+        mailbox_bound = 2
+
+    ref, gate = runtime.start(Small), Gate()
+    runner = in_thread(lambda: ref.tell(gate))
+    gate.wait_reached()
+    ref.tell(1)
+    asked = ref.ask(2, block=False)
+
+    with pytest.raises(MailboxFull, match="bound"):
+        ref.tell(3)
+    with pytest.raises(MailboxFull):
+        ref.ask(4, block=False).get()
+    stopped = ref.stop(block=False)
+    gate.open()
+
+    assert asked.get(timeout=20) == 2
+    assert stopped.get(timeout=20) is True
+    join_all([runner])
+
+
+class _HeldInbox:
+    """pykka's inbox, with a pause between the liveness check and the put."""
+
+    def __init__(self, inbox: Any, gate: Gate) -> None:
+        self._inbox, self._gate = inbox, gate
+
+    def put(self, envelope: Any) -> None:
+        self._gate.wait()
+        self._inbox.put(envelope)
+
+
+def test_pykka_loses_an_ask_that_races_a_stop() -> None:
+    """The interleaving that ours is free of: alive? yes | stop | put."""
+
+    class Plain(pykka.ThreadingActor):
+        use_daemon_thread = True
+
+        def on_receive(self, message: Any) -> Any:
+            return message
+
+    ref, gate = Plain.start(), Gate()
+    racing = pykka.ActorRef(ref._actor_weakref())  # type: ignore[arg-type]  # it is alive
+    racing.actor_inbox = _HeldInbox(ref.actor_inbox, gate)  # type: ignore[assignment]  # a stand-in
+    futures: list[pykka.Future[Any]] = []
+    asker = in_thread(lambda: futures.append(racing.ask("lost", block=False)))
+    gate.wait_reached()
+    ref.stop()
+    gate.open()
+    join_all([asker])
+
+    with pytest.raises(pykka.Timeout):
+        futures[0].get(timeout=0.2)
+
+
+def test_an_ask_that_races_a_stop_is_refused(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same interleaving here: alive? yes | stop | put."""
+    ref, gate = runtime.start(Recorder), Gate()
+    mailbox = ref.actor_inbox
+    real_put = mailbox.queue.put
+
+    class HeldQueue:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real_queue, name)
+
+        def put(self, item: Any) -> None:
+            gate.wait()
+            real_put(item)
+
+    real_queue = mailbox.queue
+    futures: list[pykka.Future[Any]] = []
+    told: list[str] = []
+
+    def race() -> None:
+        LOCAL.state.driving = True  # as inside a handler: the message goes through the queue
+        mailbox.queue = HeldQueue()  # type: ignore[assignment]  # a stand-in
+        futures.append(ref.ask("late", block=False))
+        LOCAL.state.driving = False
+        told.extend("knocked" for _ in LOCAL.state.ready)
+        while LOCAL.state.ready:
+            LOCAL.state.ready.popleft().knock()
+
+    asker = in_thread(race)
+    gate.wait_reached()
+    mailbox.queue = real_queue
+    assert ref.stop() is True
+    mailbox.queue = HeldQueue()  # type: ignore[assignment]  # a stand-in
+    gate.open()
+    join_all([asker])
+
+    assert told == ["knocked"]
+    with pytest.raises(pykka.ActorDeadError, match="stopped before handling"):
+        futures[0].get(timeout=20)
+
+
+def test_every_ask_that_races_a_stop_is_answered_or_refused(runtime: Runtime) -> None:
+    for _ in range(200):
+        ref = runtime.start(Recorder)
+        answers: list[str] = []
+
+        def ask(ref: Any = ref, answers: list[str] = answers) -> None:
+            for _ in range(20):
+                try:
+                    answers.append(ref.ask("answered", timeout=20))
+                except pykka.ActorDeadError:
+                    answers.append("refused")
+
+        all_at_once([ask, ask, ref.stop])
+
+        assert len(answers) == 40
+        assert set(answers) <= {"answered", "refused"}
+
+
+def test_a_tell_behind_a_stop_is_reported_as_a_dead_letter() -> None:
+    letters: list[tuple[str, Any]] = []
+    with Runtime(on_dead_letter=lambda who, what: letters.append((str(who), what))) as runtime:
+        ref, gate = runtime.start(Recorder), Gate()
+        runner = in_thread(lambda: ref.tell(gate))
+        gate.wait_reached()
+        stopped = ref.stop(block=False)
+        ref.tell("too late")
+        gate.open()
+        assert stopped.get(timeout=20)
+        join_all([runner])
+
+        assert letters == [(str(ref), "too late")]
+        assert runtime.stats().dead_letters == 1
+
+
+def test_a_slow_handler_is_logged_with_actor_and_message(caplog: pytest.LogCaptureFixture) -> None:
+    with Runtime(slow_handler=1e-9) as runtime:
+        ref = runtime.start(Recorder)
+        ref.ask({"secret": "do not log"})
+
+        assert runtime.stats().slow_handlers >= 1
+    assert f"{ref} took" in caplog.text
+    assert "dict" in caplog.text
+    assert "do not log" not in caplog.text
+
+
+def test_ctrl_c_in_a_handler_ends_that_actor_and_reaches_the_thread(runtime: Runtime) -> None:
+    ref, other = runtime.start(Recorder), runtime.start(Recorder)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ref.tell(interrupted)
+
+    assert not ref.is_alive()
+    assert other.ask("still here") == "still here"
+
+
+def test_another_base_exception_stops_all_actors_as_in_pykka(runtime: Runtime) -> None:
+    ref, other = runtime.start(Recorder), runtime.start(Recorder)
+
+    def leave() -> None:
+        raise SystemExit
+
+    with pytest.raises(pykka.ActorDeadError, match="SystemExit"):
+        ref.ask(leave)
+
+    assert not ref.is_alive()
+    assert not other.is_alive()
