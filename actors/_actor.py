@@ -49,7 +49,8 @@ class Actor(pykka.Actor):
     mailbox_bound: ClassVar[int | None] = None
     """How many messages may wait. One more is refused with `MailboxFull`. `None`: no bound."""
 
-    actor_inbox: Mailbox  # type: ignore[assignment]  # more than the inbox that pykka asks for
+    # More than pykka asks for, which checkers do not like in an attribute.
+    actor_inbox: Mailbox
     _actor_ref: ActorRef[Any]
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
@@ -61,21 +62,23 @@ class Actor(pykka.Actor):
             self._actor_ref = birth.successor_of
             self.actor_inbox = birth.successor_of.actor_inbox
         else:
-            self.actor_inbox = self._create_actor_inbox()
+            self.actor_inbox = self._create_actor_inbox()  # pyright: ignore[reportIncompatibleVariableOverride]
             self.actor_inbox.belong_to(type(self))
-            self._actor_ref = ActorRef(self)
+            self._actor_ref = ActorRef(self)  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.actor_inbox.actor = self
         LOCAL.state.birth = None
 
     @classmethod
-    def start(cls, *args: Any, **kwargs: Any) -> ActorRef[Self]:
-        """Start an actor on the current runtime: the handler's, the one entered with `with`, the default.
+    def start(cls, *args: Any, **kwargs: Any) -> ActorRef[Self]:  # pyright: ignore[reportIncompatibleMethodOverride]  # pykka's is invariant in the actor
+        """Start an actor on the current runtime: the handler's, else the one entered with `with`, else
+        the default.
 
         It belongs to nobody. See `start_child()` for one that does.
         """
         return _start(cls, Birth(_current_runtime()), args, kwargs)
 
     @property
-    def actor_ref(self) -> ActorRef[Self]:
+    def actor_ref(self) -> ActorRef[Self]:  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
         """The reference to this actor."""
         return self._actor_ref
 
@@ -103,8 +106,7 @@ class Actor(pykka.Actor):
     def start_child(self, actor_class: type[A], *args: Any, **kwargs: Any) -> ActorRef[A]:
         """Start an actor that belongs to this one: it stops with it, and its failures come here."""
         mailbox = self.actor_inbox
-        ref = _start(actor_class, Birth(mailbox.runtime, mailbox), args, kwargs)
-        return ref
+        return _start(actor_class, Birth(mailbox.runtime, mailbox), args, kwargs)
 
     def on_child_failed(self, failure: ChildFailed) -> None:
         """Decide about a child that failed: restart it or give it up. By default it is given up.
@@ -125,7 +127,7 @@ class Actor(pykka.Actor):
             msg = f"{ref} does not wait for a decision: it was restarted or given up before"
             raise ValueError(msg)
         birth = Birth(mailbox.runtime, mailbox.parent, ref)  # type: ignore[arg-type]  # the same
-        mailbox.actor = _construct(ref.actor_class, birth, args, kwargs)
+        _construct(ref.actor_class, birth, args, kwargs)
         mailbox.runtime._report_restart(mailbox)
         mailbox.state = STARTING
         mailbox.knock()
@@ -194,7 +196,6 @@ class Actor(pykka.Actor):
 
     def _start_actor_loop(self) -> None:
         mailbox = self.actor_inbox
-        mailbox.actor = self
         mailbox.state = STARTING
         mailbox.knock()
 
@@ -225,9 +226,7 @@ def _start(
     return ref
 
 
-def _construct(
-    actor_class: type[A], birth: Birth, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> A:
+def _construct(actor_class: type[A], birth: Birth, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A:
     # A constructor that starts another actor before it calls super() must not lose its own birth.
     outer, LOCAL.state.birth = LOCAL.state.birth, birth
     try:

@@ -7,7 +7,9 @@ order. That was the whole far tail of the first prototype: 140 ms at 8 threads, 
 
 So a thread gives way by itself, at a moment when it holds nothing: its answer is ready, it is about to
 return from `get()`. It does so only if somebody else is in flight *and* it has asked without a pause
-for a whole slice. A slice is `ROTATION / n`, and at least `SHORTEST`. Whoever gives way joins a line:
+for a whole slice. A slice is counted in answers, not in time: one in `LONGEST` asks then pays for a
+round of the others, on a fast machine as on a slow one, and the other 99 % pay nothing. With many
+threads slices are shorter, or the round would take too long. Whoever gives way joins a line:
 
     1. threads that are in flight and not in line go first: they wait for the interpreter, and get it
        because we block;
@@ -31,17 +33,17 @@ from time import perf_counter
 
 __all__ = ["IN_FLIGHT", "give_way"]
 
-ROTATION = 0.003
-"""How long a round of slices should take, in seconds: what the slowest ask then costs."""
+ROUND = 1280
+"""How many answers a round of slices should have at the most."""
 
-SHORTEST = 0.0001
-"""The shortest slice, in seconds. A hand-over costs about a third of it."""
+LONGEST, SHORTEST = 160, 48
+"""The longest and the shortest slice, in answers."""
 
 PATIENCE = 0.002
-"""How long one in line waits, beyond a round, for somebody to let it go."""
+"""How many seconds one in line waits, beyond a round, for somebody to let it go."""
 
 PAUSE = 0.0002
-"""A thread that did something else for so long starts a new slice."""
+"""A thread that did something else for so many seconds starts a new slice."""
 
 IN_FLIGHT: deque[None] = deque()
 """One entry for each thread that runs actors, waits for an answer or stands in line.
@@ -55,6 +57,7 @@ _has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class _Slice(threading.local):
+    answers: int = 0
     began: float = 0.0
     latest: float = 0.0
 
@@ -64,17 +67,19 @@ _slice = _Slice()
 
 def give_way() -> None:
     """Let others run if this thread has had its slice. Called with nothing held."""
+    mine = _slice
     now = perf_counter()
-    latest, _slice.latest = _slice.latest, now
+    latest, mine.latest = mine.latest, now
     if now - latest > PAUSE:
-        _slice.began = now
+        mine.answers, mine.began = 0, now
         return
+    mine.answers += 1
     others = len(IN_FLIGHT)
-    slice_ = max(ROTATION / (others + 1), SHORTEST)
-    if now - _slice.began < slice_ or not _has_gil:
+    if mine.answers < SHORTEST or mine.answers < min(LONGEST, ROUND // (others + 1)) or not _has_gil:
         return
-    _stand_in_line(PATIENCE + slice_ * (others + 1))
-    _slice.began = _slice.latest = perf_counter()
+    _stand_in_line(PATIENCE + (now - mine.began) * (others + 1))
+    mine.answers = 0
+    mine.began = mine.latest = perf_counter()
 
 
 def _stand_in_line(patience: float) -> None:

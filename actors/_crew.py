@@ -19,8 +19,14 @@ J = TypeVar("J")
 class Crew(Generic[J]):
     """At most `most` threads that do jobs in the order they were put.
 
-    One more thread is started when a job is put, fewer threads wait than jobs do, and there may be one
-    more. A thread that waited `patience` seconds in vain ends.
+    One more thread is started when more jobs wait than threads do, and there may be one more. A thread
+    that waited `patience` seconds in vain ends.
+
+    Who waits is counted under the lock, jobs and threads together: a thread that has a job in hand and
+    has not said so yet still counts as waiting, and its job as well. (Comparing the waiting threads
+    with the length of the queue does not do: 1. a thread takes the last job  2. put() adds one, sees an
+    empty queue's worth of jobs and a waiting thread, and starts nobody  3. the thread is busy, and the
+    new job waits behind it.)
     """
 
     def __init__(
@@ -34,14 +40,17 @@ class Crew(Generic[J]):
         self._queue: SimpleQueue[J | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
-        self._waiting = 0
+        self._waiting_threads = 0
+        self._waiting_jobs = 0
         self._started = 0
         self.closed = False
 
     def put(self, job: J) -> None:
         """Have a job done."""
-        self._queue.put(job)
-        self.reinforce()
+        with self._lock:
+            self._waiting_jobs += 1
+            self._queue.put(job)
+            self._reinforce()
 
     def alive(self) -> int:
         """Tell how many threads there are."""
@@ -50,29 +59,17 @@ class Crew(Generic[J]):
     def busy(self) -> int:
         """Tell how many of them are doing a job."""
         with self._lock:
-            return len(self._threads) - self._waiting
+            return len(self._threads) - self._waiting_threads
 
     def queued(self) -> int:
         """Tell how many jobs wait."""
         return self._queue.qsize()
 
     def dismiss(self, thread: threading.Thread) -> None:
-        """Count a thread no more: it is stuck. Another may be started in its place."""
+        """Count a thread no more: it is stuck in its job. Another may be started in its place."""
         with self._lock:
             self._threads.discard(thread)
-
-    def reinforce(self) -> None:
-        """Start one more thread if there is reason to."""
-        if self._waiting >= self._queue.qsize():
-            return
-        with self._lock:
-            if len(self._threads) >= self._most or self._waiting >= self._queue.qsize():
-                return
-            self._started += 1
-            name = f"{self._name}-{self._started}"
-            thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
-            self._threads.add(thread)
-        thread.start()
+            self._reinforce()
 
     def close(self, patience: float) -> list[J]:
         """End every thread behind what it is doing, and return the jobs that nobody has begun.
@@ -90,10 +87,22 @@ class Crew(Generic[J]):
             thread.join(timeout=max(0.0, deadline - time.monotonic()))
         return left
 
+    def _reinforce(self) -> None:
+        if len(self._threads) >= self._most or self._waiting_threads >= self._waiting_jobs:
+            return
+        self._started += 1
+        name = f"{self._name}-{self._started}"
+        thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
+        self._threads.add(thread)
+        self._waiting_threads += 1
+        thread.start()  # under the lock: whoever finds it in the set may join it
+
     def _take_all(self) -> list[J]:
-        jobs = []
-        while (job := self._take()) is not None:
-            jobs.append(job)
+        jobs: list[J] = []
+        with self._lock:
+            while (job := self._take()) is not None:
+                jobs.append(job)
+            self._waiting_jobs -= len(jobs)
         return jobs
 
     def _take(self) -> J | None:
@@ -109,22 +118,23 @@ class Crew(Generic[J]):
                 return
             thread.name = name
             del job  # what the job refers to is not kept while we wait for the next
+            with self._lock:
+                self._waiting_threads += 1
 
     def _next(self, thread: threading.Thread) -> J | None:
         """Wait for the next job. `None`: this thread is to end, and is no longer counted."""
-        with self._lock:
-            self._waiting += 1
         try:
             job = self._queue.get(timeout=self._patience)
             in_vain = False
         except queue.Empty:
             job, in_vain = None, True
         with self._lock:
-            self._waiting -= 1
-            # 1. we give up waiting  2. put() puts a job, sees us waiting, starts nobody  3. we end.
-            # Nobody would do 2, so we look once more, now that we are no longer counted as waiting.
+            self._waiting_threads -= 1
             if in_vain:
+                # A job may have come that was counted on us, after we gave up and before the lock.
                 job = self._take()
             if job is None:
                 self._threads.discard(thread)
+            else:
+                self._waiting_jobs -= 1
         return job

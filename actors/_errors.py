@@ -1,14 +1,14 @@
 """What can go wrong in the runtime.
 
-    Exception
-    ├── pykka.ActorDeadError     the actor has stopped, or stopped before it handled the message
-    │   └── ReplyDropped         a handler took the reply along and nobody ever answered it
-    └── ActorError
-        ├── WouldBlock           the caller's fault: a handler waited for a future
-        ├── MailboxFull          the sender's: the actor has a bound, and it is reached
-        ├── RuntimeClosed        the caller's: the runtime was closed before
-        ├── WorkTimedOut         the system's: slow work was still running at its timeout
-        └── simulation.Deadlock  the system's: everybody waits and nothing can run
+Exception
+├── pykka.ActorDeadError     the actor has stopped, or stopped before it handled the message
+│   └── ReplyDropped         a handler took the reply along and nobody ever answered it
+└── ActorError
+    ├── WouldBlock           the caller's fault: a handler waited for a future
+    ├── MailboxFull          the sender's: the actor has a bound, and it is reached
+    ├── RuntimeClosed        the caller's: the runtime was closed before
+    ├── WorkTimedOut         the system's: slow work was still running at its timeout
+    └── simulation.Deadlock  the system's: everybody waits and nothing can run
 """
 
 from __future__ import annotations

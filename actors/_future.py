@@ -58,8 +58,13 @@ class Future(pykka.Future[T], Generic[T]):
     _get_hook: Callable[[float | None], T] | None = None
     _hook_lock: threading.Lock | None = None
 
-    # pykka's constructor sets what is a class attribute here.
-    __init__ = object.__init__
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
+
+    else:
+        # pykka's constructor sets what is a class attribute here, so there is nothing left to do.
+        __init__ = object.__init__
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {'done' if self.done() else 'pending'}>"
@@ -127,11 +132,11 @@ class Future(pykka.Future[T], Generic[T]):
         except ValueError:
             pass
 
-    def filter(self: Future[Iterable[J]], func: Callable[[J], bool]) -> Future[Iterable[J]]:  # type: ignore[override]  # ours is a subclass of pykka's Future, in and out
+    def filter(self: Future[Iterable[J]], func: Callable[[J], bool]) -> Future[Iterable[J]]:
         """See `pykka.Future.filter`."""
         return Derived((self,), lambda: list(filter(func, self.get())))
 
-    def join(self: Future[Any], *futures: pykka.Future[Any]) -> Future[Iterable[Any]]:  # type: ignore[override]  # the same
+    def join(self: Future[Any], *futures: pykka.Future[Any]) -> Future[Iterable[Any]]:
         """See `pykka.Future.join`."""
         every = (self, *futures)
         return Derived(every, lambda: [future.get() for future in every])
@@ -140,7 +145,7 @@ class Future(pykka.Future[T], Generic[T]):
         """See `pykka.Future.map`."""
         return Derived((self,), lambda: func(self.get()))
 
-    def reduce(self: Future[Iterable[J]], func: Callable[[R, J], R], *args: R) -> Future[R]:  # type: ignore[override]  # the same
+    def reduce(self: Future[Iterable[J]], func: Callable[[R, J], R], *args: R) -> Future[R]:
         """See `pykka.Future.reduce`."""
         return Derived((self,), lambda: functools.reduce(func, self.get(), *args))
 
@@ -155,10 +160,7 @@ class Future(pykka.Future[T], Generic[T]):
 
     def _settle(self, outcome: Outcome) -> None:
         """Set once: of two threads that try, one succeeds and the other gets `queue.Full`."""
-        if (
-            self._get_hook is not None
-            or self.__dict__.setdefault("_outcome", outcome) is not outcome
-        ):
+        if self._get_hook is not None or self.__dict__.setdefault("_outcome", outcome) is not outcome:
             raise queue.Full
         if self._callbacks is not None:
             self._call_back(self._callbacks)
@@ -219,7 +221,7 @@ class Future(pykka.Future[T], Generic[T]):
             lock.release()
 
     def _settled(self) -> Generator[Any, None, None]:
-        """Wait on the running event loop until `get()` would not block. Raises nothing of the outcome."""
+        """Wait on the running event loop until `get()` would not block. The outcome is not raised."""
         loop = asyncio.get_running_loop()
         if self._get_hook is not None:
             # Nobody knows what the hook does, so it may not do it on the loop's thread.
@@ -267,10 +269,14 @@ class Derived(Future[T]):
 
         def subscribe() -> None:
             if remaining:
-                cast("Future[Any]", remaining[0]).on_done(next_source)
+                source = remaining[0]
+                if not isinstance(source, Future):
+                    msg = f"{source!r} is not one of our futures: it cannot call back"
+                    raise TypeError(msg)
+                source.on_done(next_source)
             else:
                 self._evaluate()
-                Future.on_done(self, callback)
+                super(Derived, self).on_done(callback)
 
         subscribe()
 

@@ -163,6 +163,7 @@ class _LoopThread:
 
     def retire(self, *, at_once: bool) -> None:
         """End the thread: now, or when the tasks that are on the loop have ended."""
+
         def end() -> None:
             tasks = asyncio.all_tasks(self.loop)
             if at_once:

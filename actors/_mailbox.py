@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pykka
+from pykka.messages import _ActorStop
 
 from greenroom.actors._courtesy import IN_FLIGHT
 from greenroom.actors._dispatch import SPECIAL
@@ -221,11 +222,7 @@ class Mailbox:
         self.replying = future
         began = monotonic()
         try:
-            special = SPECIAL.get(message.__class__)
-            if special is None:
-                result = self.actor.on_receive(message)  # type: ignore[union-attr]  # an open mailbox has an actor
-            else:
-                result = special(self, message)
+            result = SPECIAL.get(message.__class__, _receive)(self, message)
             future = self.replying
             if future is not None:
                 self.replying = None
@@ -387,7 +384,7 @@ class Mailbox:
                 message.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # a child of ours
             elif future is None:
                 self.runtime._dead_letter(self, message)
-            elif type(message) is pykka.messages._ActorStop:
+            elif type(message) is _ActorStop:
                 future._resolve((None, None))
             else:
                 error = pykka.ActorDeadError(f"{self} stopped before handling the message")
@@ -420,6 +417,10 @@ class Mailbox:
         except KeyError:
             return False
         return True
+
+
+def _receive(mailbox: Mailbox, message: Any) -> Any:
+    return mailbox.actor.on_receive(message)  # type: ignore[union-attr]  # an open mailbox has an actor
 
 
 _urn_lock = threading.RLock()

@@ -26,10 +26,11 @@ class ActorRef(pykka.ActorRef[A]):
     what pykka copies into every reference is looked up there.
     """
 
-    actor_inbox: Mailbox  # type: ignore[assignment]  # more than the inbox that pykka asks for
+    # More than pykka asks for, which checkers do not like in an attribute.
+    actor_inbox: Mailbox
 
     def __init__(self, actor: A) -> None:
-        self.actor_inbox = actor.actor_inbox
+        self.actor_inbox = actor.actor_inbox  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @property
     def actor_class(self) -> type[A]:  # type: ignore[override]  # nobody assigns it
@@ -60,7 +61,7 @@ class ActorRef(pykka.ActorRef[A]):
         """
         self.actor_inbox.send(message, None)
 
-    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:  # type: ignore[override]  # pykka's overloads, said once
+    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
         """Send a message and wait for the answer, or return a future of it (`block=False`).
 
         The future is awaitable: `await ref.ask(message, block=False)`.
@@ -73,7 +74,7 @@ class ActorRef(pykka.ActorRef[A]):
             future.set_exception()
         return future.get(timeout=timeout) if block else future
 
-    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:  # type: ignore[override]  # the same
+    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
         """Ask the actor to stop, behind what it was sent before.
 
         True when it and all its children have stopped, False if it was dead before.

@@ -11,6 +11,7 @@ import inspect
 import itertools
 import logging
 import math
+import sys
 import threading
 import time
 from collections import deque
@@ -145,8 +146,8 @@ class Runtime:
             msg = f"timeout must be more than 0 seconds, or None, not {timeout!r}"
             raise ValueError(msg)
         future: Future[Any] = Future()
-        name = name or getattr(call, "__qualname__", None) or repr(call)
-        if _is_async(call):
+        name = name or name_of(call)
+        if is_async(call):
             self._loops.submit(Work(functools.partial(call, *args), future, name, timeout), loop)
         else:
             whole = functools.partial(self._call_and_await, call, args, loop)
@@ -305,10 +306,10 @@ class Runtime:
 
     def _report_failure(self, mailbox: Mailbox) -> None:
         self._failures.add()
-        logger.error("Unhandled exception in %s:", mailbox, exc_info=True)
+        logger.error("Unhandled exception in %s:", mailbox, exc_info=sys.exc_info())
 
     def _report_returned(self, mailbox: Mailbox) -> None:
-        logger.info("Exception returned from %s to caller:", mailbox, exc_info=True)
+        logger.info("Exception returned from %s to caller:", mailbox, exc_info=sys.exc_info())
 
     def _report_restart(self, mailbox: Mailbox) -> None:
         self._restarts.add()
@@ -340,7 +341,7 @@ class Runtime:
         return timer
 
     def _collecting(self, call: Callable[[], object]) -> None:
-        """Call, and have helpers run the actors that were told something: the timer thread is not theirs."""
+        """Call, and have helpers run the actors that were told something: the thread is the timers'."""
         thread = LOCAL.state
         ready = thread.ready
         thread.driving = True
@@ -362,7 +363,7 @@ class Runtime:
         if not inspect.iscoroutine(result):
             return result
         outcome: Future[Any] = Future()
-        self._loops.submit(Work(lambda: result, outcome, call.__qualname__, None), loop)
+        self._loops.submit(Work(lambda: result, outcome, name_of(call), None), loop)
         return outcome.get()
 
 
@@ -373,9 +374,21 @@ def describe(message: Any) -> str:
     return type(message).__name__
 
 
-def _is_async(call: Callable[..., Any]) -> bool:
+def name_of(call: Callable[..., Any]) -> str:
+    """Name work that was given no name: the same in every process, so no address in it."""
+    plain = _without_arguments(call)
+    return str(getattr(plain, "__qualname__", type(plain).__qualname__))
+
+
+def _without_arguments(call: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(call, functools.partial):
         call = call.func
+    return call
+
+
+def is_async(call: Callable[..., Any]) -> bool:
+    """Tell whether calling this makes a coroutine."""
+    call = _without_arguments(call)
     return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
         getattr(call, "__call__", None)  # noqa: B004  # an object whose __call__ is async
     )
@@ -404,7 +417,7 @@ def default_runtime() -> Runtime:
 
 
 def current_runtime() -> Runtime:
-    """Return the runtime of the handler that is running, or that was entered with `with`, or the default."""
+    """Return the running handler's runtime, else the one entered with `with`, else the default."""
     running = LOCAL.state.running
     if running is not None:
         return running.runtime

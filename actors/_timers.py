@@ -107,6 +107,7 @@ class Timers(Protocol):
 
     def pending(self) -> int:
         """Tell how many have still to call."""
+        ...
 
     def close(self) -> None:
         """Call no more."""

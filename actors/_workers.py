@@ -145,11 +145,10 @@ class Workers:
                 return
             self._lost[thread] = work.name
             self.lost_total += 1
-        self._crew.dismiss(thread)
         logger.warning(
             "%s is stuck: still running after %s seconds. Its worker was written off and replaced",
             work.name,
             work.timeout,
         )
+        self._crew.dismiss(thread)
         work.time_out()
-        self._crew.reinforce()

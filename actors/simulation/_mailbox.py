@@ -75,7 +75,7 @@ class SimulatedMailbox(Mailbox):
 
     def complaints(self) -> list[str]:
         """Say what is stuck here."""
-        lines = []
+        lines: list[str] = []
         if self._debts:
             lines.append(f"{self} has taken {len(self._debts)} replies along and not answered them")
         if self.state == SUSPENDED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
 import math
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pykka
 
 from greenroom.actors._mailbox import CLOSED, Mailbox
-from greenroom.actors._runtime import Runtime, _is_async, describe
+from greenroom.actors._runtime import Runtime, describe, is_async, name_of
 from greenroom.actors._timers import ManualClock
 from greenroom.actors._workers import Work
 from greenroom.actors.simulation._faults import Faults
@@ -22,8 +23,8 @@ from greenroom.actors.simulation._tasks import SimulatedTask
 from greenroom.actors.simulation._waiting import Deadlock, NotIdle, SimulatedFuture, report
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Coroutine, Mapping
+    from types import TracebackType
 
     from greenroom.actors._future import Future
 
@@ -115,6 +116,20 @@ class Simulation(Runtime):
         while self._runnable or self._time.next_due(repeating=False) is not None:
             self.step()
 
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close, and raise the first failure of a task that nobody has looked at."""
+        failures = [task.unseen_failure() for task in self._tasks]
+        super().__exit__(exception_type, exception, traceback)
+        if exception is None:
+            for failure in filter(None, failures):
+                if not isinstance(failure, asyncio.CancelledError):
+                    raise failure
+
     def waiting(self) -> str:
         """Say who waits for whom now."""
         mailboxes = [m for m in self._mailboxes() if isinstance(m, SimulatedMailbox)]
@@ -132,11 +147,11 @@ class Simulation(Runtime):
     ) -> Future[Any]:
         """Do slow work: the call is made after a random, virtual time. An async one becomes a task."""
         self._refuse_when_closed()
-        name = name or getattr(call, "__qualname__", None) or repr(call)
+        name = name or name_of(call)
         future: SimulatedFuture[Any] = SimulatedFuture(self, self._who_runs(), f"work {name}")
         work = Work(functools.partial(call, *args), future, name, timeout)
         takes = self.random.uniform(*self._work_time)
-        self.call_later(takes, self._finish, work, _is_async(call))
+        self.call_later(takes, self._finish, work, is_async(call))
         if timeout is not None:
             work.timer = self.call_later(timeout, self._time_out, work)
         return future
@@ -196,7 +211,8 @@ class Simulation(Runtime):
                 self._time.advance(max(0.0, end - self._time()))
                 msg = f"{timeout} seconds"
                 raise pykka.Timeout(msg)
-            msg = f"nothing can run any more, in step {len(self._trace)} of seed {self.seed}:\n{self.waiting()}"
+            when = f"in step {len(self._trace)} of seed {self.seed}"
+            msg = f"nothing can run any more, {when}:\n{self.waiting()}"
             raise Deadlock(msg)
 
     # Steps.
@@ -231,7 +247,7 @@ class Simulation(Runtime):
                 chosen.advance()
             finally:
                 self._current = outer
-            if chosen.done():
+            if chosen.done() and chosen.unseen_failure() is None:
                 del self._tasks[chosen]
         elif isinstance(chosen, SimulatedMailbox):
             chosen.advance()

@@ -23,14 +23,22 @@ class SimulatedTask(SimulatedFuture[T]):
     """A coroutine in a simulation, and the future of what it returns. It may await futures of actors,
     other tasks and `sim.sleep()`; between two awaits anything else may run."""
 
-    def __init__(
-        self, simulation: Simulation, coroutine: Coroutine[Any, Any, T], name: str
-    ) -> None:
+    def __init__(self, simulation: Simulation, coroutine: Coroutine[Any, Any, T], name: str) -> None:
         super().__init__(simulation, "somebody", f"task {name} to end")
         self.name = name
         self._coroutine = coroutine
         self._awaiting: Future[Any] | None = None
         self._cancelling = False
+        self._seen = False
+
+    def get(self, *, timeout: float | None = None) -> T:
+        self._seen = True
+        return super().get(timeout=timeout)
+
+    def unseen_failure(self) -> BaseException | None:
+        """Return what it ended with if that was an exception and nobody asked."""
+        exc_info = None if self._outcome is None else self._outcome[1]
+        return None if exc_info is None or self._seen else exc_info[1]
 
     def cancel(self) -> None:
         """Raise `asyncio.CancelledError` at the await where it is now, as a task of asyncio would."""
@@ -57,12 +65,15 @@ class SimulatedTask(SimulatedFuture[T]):
             self._resolve((None, sys.exc_info()))
             return
         if not isinstance(awaited, Future):
-            msg = f"task {self.name} awaits {awaited!r}, which is not in the simulation"
-            raise TypeError(msg)
+            self._coroutine.close()
+            self.set_exception(
+                TypeError(f"task {self.name} awaits {awaited!r}, which is not in the simulation")
+            )
+            return
         self._awaiting = awaited
         if isinstance(awaited, SimulatedFuture) and awaited.waiter == "somebody":
             awaited.waiter = f"task {self.name}"
-        awaited.on_done(self._go_on)
+        self._awaiting.on_done(self._go_on)
 
     def close(self) -> None:
         """End the coroutine where it is: its simulation has ended."""

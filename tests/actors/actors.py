@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,7 @@ def join_all(threads: Iterable[threading.Thread]) -> None:
 
 
 def all_at_once(calls: Iterable[Callable[[], object]]) -> None:
-    """Make each call on a thread of its own, from a common start, and wait for all. Errors are raised."""
+    """Make each call on a thread of its own, from a common start, and wait for all. Raises errors."""
     calls = list(calls)
     start = threading.Barrier(len(calls))
     errors: list[BaseException] = []
@@ -94,6 +95,6 @@ def all_at_once(calls: Iterable[Callable[[], object]]) -> None:
         except BaseException as error:
             errors.append(error)
 
-    join_all([in_thread(lambda call=call: run(call)) for call in calls])  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
+    join_all([in_thread(functools.partial(run, call)) for call in calls])
     if errors:
         raise errors[0]

@@ -1,3 +1,5 @@
+"""What every test of the runtime gets."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -55,7 +55,7 @@ class Parent(Actor):
 
 def family(runtime: Runtime, parent_class: type[Actor] = Parent, *args: Any) -> tuple[Any, Any]:
     parent = runtime.start(parent_class, *args)
-    child = parent.proxy().give_birth().get()  # type: ignore[attr-defined]  # every parent here has it
+    child = parent.proxy().give_birth().get()
     return parent, child
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import queue
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pykka
 import pytest
 
 from greenroom.actors import Future, Runtime
 from tests.actors.actors import Recorder, all_at_once, in_thread, join_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def test_a_callback_left_before_is_called_by_the_setter() -> None:
@@ -106,7 +109,7 @@ def test_set_exception_takes_an_instance_a_triple_or_the_current_one() -> None:
     triple.set_exception((KeyError, KeyError("b"), None))
     current: Future[Any] = Future()
     try:
-        raise KeyError("c")  # noqa: TRY301  # the point is the handler
+        raise KeyError("c")  # the point is the handler
     except KeyError:
         current.set_exception()
 
@@ -145,8 +148,13 @@ def test_derived_futures_call_back_when_their_sources_are_set() -> None:
 
 
 def test_a_derived_future_raises_what_its_source_raises() -> None:
-    source: Future[list[int]] = Future()
-    derived = [source.map(len), source.filter(bool), source.reduce(lambda x, y: x + y), source.join()]
+    source: Future[Iterable[int]] = Future()
+    derived: list[Future[Any]] = [
+        source.map(list),
+        source.filter(bool),
+        source.reduce(lambda x, y: x + y),
+        source.join(),
+    ]
     source.set_exception(KeyError("gone"))
 
     for future in derived:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
@@ -25,18 +26,22 @@ def test_whoever_runs_the_actor_takes_what_arrives_meanwhile(runtime: Runtime) -
     runner = in_thread(lambda: ref.tell(gate))
     gate.wait_reached()
 
-    handled_on = ref.ask(threading.get_ident, block=False)
+    handled_on = ref.ask(threading.current_thread, block=False)
     assert not handled_on.done()
     gate.open()
 
-    assert handled_on.get(timeout=20) == runner.ident
+    assert handled_on.get(timeout=20) is runner
     join_all([runner])
 
 
 def test_messages_of_one_sender_are_handled_in_order(runtime: Runtime) -> None:
     ref = runtime.start(Recorder)
 
-    all_at_once([lambda n=n: [ref.tell((n, i)) for i in range(500)] for n in range(6)])  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
+    def send(sender: int) -> None:
+        for i in range(500):
+            ref.tell((sender, i))
+
+    all_at_once([functools.partial(send, sender) for sender in range(6)])
 
     received = ref.proxy().received.get()
     assert len(received) == 3000
@@ -101,14 +106,14 @@ def test_a_thread_runs_no_more_than_a_batch_for_others() -> None:
         ref, gate = runtime.start(Recorder), Gate()
         runner = in_thread(lambda: ref.tell(gate))
         gate.wait_reached()
-        handled_on = [ref.ask(threading.get_ident, block=False) for _ in range(50)]
+        handled_on = [ref.ask(threading.current_thread, block=False) for _ in range(50)]
         gate.open()
 
         threads = [future.get(timeout=20) for future in handled_on]
 
         join_all([runner])
-        assert threads[:9] == [runner.ident] * 9
-        assert runner.ident not in threads[9:]
+        assert threads[:9] == [runner] * 9
+        assert runner not in threads[9:]
 
 
 def test_an_actor_that_never_stops_telling_itself_holds_up_nobody() -> None:
@@ -200,7 +205,9 @@ def test_pykka_loses_an_ask_that_races_a_stop() -> None:
             return message
 
     ref, gate = Plain.start(), Gate()
-    racing = pykka.ActorRef(ref._actor_weakref())  # type: ignore[arg-type]  # it is alive
+    actor = ref._actor_weakref()
+    assert actor is not None
+    racing = pykka.ActorRef(actor)
     racing.actor_inbox = _HeldInbox(ref.actor_inbox, gate)  # type: ignore[assignment]  # a stand-in
     futures: list[pykka.Future[Any]] = []
     asker = in_thread(lambda: futures.append(racing.ask("lost", block=False)))
@@ -213,7 +220,7 @@ def test_pykka_loses_an_ask_that_races_a_stop() -> None:
         futures[0].get(timeout=0.2)
 
 
-def test_an_ask_that_races_a_stop_is_refused(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ask_that_races_a_stop_is_refused(runtime: Runtime) -> None:
     """The same interleaving here: alive? yes | stop | put."""
     ref, gate = runtime.start(Recorder), Gate()
     mailbox = ref.actor_inbox

@@ -1,0 +1,78 @@
+# One command a job. Each sets up its own virtual environment first, if that is not there or out of date.
+#
+#   make test PYTHON=python3.13 VENV=.venv-3.13    another interpreter, in an environment of its own
+#   make test ARGS="-k mailbox -x"                 arguments for pytest (or for the benchmarks)
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= auto
+ARGS ?=
+
+python := $(VENV)/bin/python
+version := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+pip_install := $(python) -m pip install --quiet --disable-pip-version-check
+
+# The stamps are written last: an environment that was interrupted halfway has none, and is made again.
+# The version in their names does the same for an environment of another Python.
+ready := $(VENV)/.ready-$(version)
+ready_bench := $(VENV)/.ready-bench-$(version)
+
+# What ships is checked through greenroom/, whose links lead to the other folders.
+typed := $(wildcard greenroom tests benchmarks examples)
+
+# Tests are safe in parallel: they share no file, port or environment variable, and each worker is a
+# process of its own. --dist loadgroup keeps tests that share a costly fixture in one worker.
+pytest := $(python) -m pytest -n $(WORKERS) --dist loadgroup
+
+# A thread switch every microsecond instead of every 5 ms: races that hide otherwise come out.
+small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
+racy := $(wildcard tests/actors tests/simulation)
+
+.DEFAULT_GOAL := help
+.PHONY: help test test-switch check format bench serve conformance clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+test: $(ready) ## run all tests; those of the runtime also with a tiny thread switch interval
+	$(if $(racy),$(small_switch_interval) $(pytest) $(racy) $(ARGS))
+	$(pytest) $(ARGS)
+
+test-switch: $(ready) ## run all tests with a tiny thread switch interval
+	$(small_switch_interval) $(pytest) $(ARGS)
+
+check: $(ready) ## format, lint and types (mypy, pyright), of what ships and of the tests
+	$(python) -m ruff format --check .
+	$(python) -m ruff check .
+	$(python) -m mypy $(typed)
+	$(python) -m pyright --pythonpath $(python) --warnings
+
+format: $(ready) ## format, and repair what lint can repair
+	$(python) -m ruff format .
+	$(python) -m ruff check --fix .
+
+bench: $(ready_bench) ## run the benchmarks beside their peers
+	$(python) -m benchmarks $(ARGS)
+
+serve: $(ready) ## run the demonstration
+	$(python) examples/first_actors.py
+
+conformance: $(ready) ## run pykka's own test suite on our classes
+	$(python) tests/conformance/run.py $(ARGS)
+
+clean: ## remove the environment and everything that was built
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(ready): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "greenroom needs Python 3.11 or later. '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@test -e $@ || { echo "Setting up $(VENV) with Python $(version)"; $(PYTHON) -m venv --clear $(VENV); }
+	@rm -f $@ $(ready_bench)
+	$(pip_install) --editable '.[dev]'
+	@touch $@
+
+$(ready_bench): $(ready)
+	$(pip_install) --editable '.[bench]'
+	@touch $@

@@ -1,0 +1,171 @@
+"""The results as one picture: speed beside `ThreadingActor`, latency under load, idle memory."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders import LOCK, OURS, THREADING, TITLES
+from benchmarks.latency import PERCENTILES
+from benchmarks.results import Results
+from benchmarks.tables import ALL, TITLE_OF
+
+# An opaque sheet with its own dark text: legible on a light page and on a dark one.
+PAPER, INK, FAINT = "#fbfaf6", "#1d2429", "#c9c8c1"
+
+COLOURS = {
+    OURS: "#0a7d4f",
+    THREADING: "#c2410c",
+    "thespian_simple": "#7c3aed",
+    "xoscar_local": "#0369a1",
+    LOCK: "#4b5563",
+    "simple_queue": "#a16207",
+}
+# Shapes as well as colours, for those who cannot tell these colours apart.
+MARKERS = {
+    OURS: "o",
+    THREADING: "s",
+    "thespian_simple": "^",
+    "xoscar_local": "D",
+    LOCK: "X",
+    "simple_queue": "v",
+}
+
+
+def draw(results: Results, path: Path) -> None:
+    matplotlib: Any = importlib.import_module("matplotlib")
+    matplotlib.use("Agg")
+    pyplot: Any = importlib.import_module("matplotlib.pyplot")
+    style = {
+        "axes.edgecolor": FAINT,
+        "axes.facecolor": PAPER,
+        "axes.labelcolor": INK,
+        "axes.titlesize": 12,
+        "figure.facecolor": PAPER,
+        "font.size": 10.5,
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+    }
+    with pyplot.rc_context(style):
+        figure = pyplot.figure(figsize=(13, 8.6), layout="constrained")
+        grid = figure.add_gridspec(3, 2, width_ratios=[1.25, 1], height_ratios=[1.2, 1.2, 0.8])
+        speed = figure.add_subplot(grid[:, 0])
+        draw_speed(speed, results)
+        draw_latency(figure.add_subplot(grid[0, 1]), results, "ask_8_1")
+        draw_latency(figure.add_subplot(grid[1, 1]), results, "ask_64_1")
+        draw_idle(figure.add_subplot(grid[2, 1]), results)
+        handles, labels = speed.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False)
+        figure.supxlabel(caption(results), fontsize=8.5)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=130)
+        pyplot.close(figure)
+
+
+def draw_speed(axes: Any, results: Results) -> None:
+    """A row a scenario, ThreadingActor at 1; the line through a mark is its spread."""
+    axes.set_title("Calls a second, ThreadingActor = 1 (log scale)", loc="left")
+    present = results.present
+    for place, name in enumerate(present):
+        # A little above one another, so that equal marks do not hide each other.
+        offset = (place - len(present) / 2 + 0.5) * 0.11
+        points = [
+            (row + offset, ratio)
+            for row, scenario in enumerate(ALL)
+            if (ratio := results.ratio(scenario.name, "rate", name, THREADING)) is not None
+        ]
+        rows = [row for row, _ in points]
+        middles = [ratio.middle for _, ratio in points]
+        below = [ratio.middle - ratio.low for _, ratio in points]
+        above = [ratio.high - ratio.middle for _, ratio in points]
+        axes.errorbar(
+            middles,
+            rows,
+            xerr=[below, above],
+            fmt=MARKERS[name],
+            color=COLOURS[name],
+            markersize=9 if name == OURS else 6,
+            elinewidth=1,
+            label=TITLES[name],
+        )
+        if name == OURS:
+            for row, ratio in points:
+                text = f"{ratio.middle:.0f}×" if ratio.middle >= 10 else f"{ratio.middle:.1f}×"
+                axes.annotate(
+                    text,
+                    (ratio.middle, row),
+                    xytext=(0, 8),
+                    textcoords="offset points",
+                    ha="center",
+                    color=COLOURS[OURS],
+                    fontweight="bold",
+                )
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}×")
+    axes.set_yticks(range(len(ALL)), [scenario.title for scenario in ALL])
+    axes.set_ylim(len(ALL) - 0.5, -0.6)
+    for row in range(1, len(ALL)):
+        axes.axhline(row - 0.5, color=FAINT, linewidth=0.6)
+    tidy(axes)
+
+
+def draw_latency(axes: Any, results: Results, scenario: str) -> None:
+    """A row a contender; the marks grow from the median to the maximum."""
+    axes.set_title(f"{TITLE_OF[scenario]}: latency p50, p99, p99.9, max", loc="left")
+    names = [name for name in TITLES if name in results.measurements.get(scenario, {})]
+    sizes = dict(zip(PERCENTILES, (4, 6, 8, 10), strict=True))
+    for row, name in enumerate(names):
+        found = {p: results.figure(scenario, name, p) for p in PERCENTILES}
+        values = {p: figure.middle for p, figure in found.items() if figure is not None}
+        axes.plot(list(values.values()), [row] * len(values), color=COLOURS[name], linewidth=1.5)
+        for percentile, value in values.items():
+            axes.plot(value, row, MARKERS[name], color=COLOURS[name], markersize=sizes[percentile])
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: microseconds(value))
+    axes.set_yticks(range(len(names)), [TITLES[name] for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    tidy(axes)
+
+
+def draw_idle(axes: Any, results: Results) -> None:
+    axes.set_title("Memory of an idle actor, in bytes", loc="left")
+    for row, (name, idle) in enumerate(results.idle.items()):
+        value = idle["bytes_each"]
+        axes.barh(row, value, height=0.6, color=COLOURS[name])
+        owns = "and a thread" if idle["threads"] >= idle["actors"] - 1 else "no thread"
+        axes.annotate(f" {value:,.0f}, {owns}", (value, row), va="center")
+    axes.set_xlim(0, 1.55 * max(idle["bytes_each"] for idle in results.idle.values()))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set_yticks(range(len(results.idle)), [TITLES[name] for name in results.idle])
+    axes.invert_yaxis()
+    tidy(axes)
+
+
+def tidy(axes: Any) -> None:
+    axes.grid(visible=True, axis="x", color=FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", length=0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def microseconds(value: float) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:g} s"
+    return f"{value / 1e3:g} ms" if value >= 1e3 else f"{value:g} µs"
+
+
+def caption(results: Results) -> str:
+    machine, settings = results.machine, results.settings
+    fewer = ", ".join(
+        f"{TITLES[name]} with {idle['actors']:,.0f} idle actors"
+        for name, idle in results.idle.items()
+        if idle["actors"] < settings["idle_actors"]
+    )
+    return (
+        f"{machine['implementation']} {machine['python']}, {machine['cores']} cores;"
+        f" medians of {settings['repetitions']} interleaved repetitions, thin lines lowest to"
+        f" highest; {fewer}. A contender without a mark cannot do that."
+    )

@@ -1,0 +1,79 @@
+"""The figures of a run: kept raw, a list with one entry a repetition, and read as medians."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.latency import Figures
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure with its lowest and highest over the repetitions."""
+
+    middle: float
+    low: float
+    high: float
+
+
+@dataclass(kw_only=True)
+class Results:
+    machine: dict[str, str | int]
+    versions: dict[str, str]
+    settings: dict[str, Any]
+    measurements: dict[str, dict[str, list[Figures]]] = field(default_factory=dict)
+    """Scenario, contender, repetition."""
+
+    idle: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Contender: `actors`, `bytes_each`, `threads`."""
+
+    not_offered: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Contender, scenario: the reason."""
+
+    missing: dict[str, str] = field(default_factory=dict)
+    """Contenders that could not take part, and why."""
+
+    @property
+    def present(self) -> list[str]:
+        """The contenders that took part."""
+        return [name for name in self.not_offered if name not in self.missing]
+
+    def add(self, scenario: str, contender: str, figures: Figures) -> None:
+        self.measurements.setdefault(scenario, {}).setdefault(contender, []).append(figures)
+
+    def figure(self, scenario: str, contender: str, name: str) -> Spread | None:
+        """The median over the repetitions, `None` if it was not measured."""
+        repetitions = self.measurements.get(scenario, {}).get(contender)
+        return spread([figures[name] for figures in repetitions]) if repetitions else None
+
+    def ratio(self, scenario: str, name: str, one: str, other: str) -> Spread | None:
+        """One contender's figure through the other's of the same repetition."""
+        ours = self.measurements.get(scenario, {}).get(one)
+        theirs = self.measurements.get(scenario, {}).get(other)
+        if not ours or not theirs:
+            return None
+        return spread([a[name] / b[name] for a, b in zip(ours, theirs, strict=True)])
+
+    def write(self, path: Path, bars: list[dict[str, Any]]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = asdict(self) | {"bars": bars}
+        path.write_text(json.dumps(rounded(content), indent=1) + "\n", encoding="utf-8")
+
+
+def spread(values: list[float]) -> Spread:
+    return Spread(median(values), min(values), max(values))
+
+
+def rounded(content: Any) -> Any:
+    """Five figures are more than any measurement here is worth."""
+    if isinstance(content, dict):
+        return {name: rounded(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [rounded(value) for value in content]
+    if isinstance(content, float):
+        return int(content) if content.is_integer() else float(f"{content:.5g}")
+    return content

@@ -1,0 +1,181 @@
+"""Timers, on a clock that the test owns; one test on the real one."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom.actors import Actor, ManualClock, Runtime
+from greenroom.actors._timers import Timer, TimerQueue
+from tests.actors.actors import PATIENCE, Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def slow_time(clock: ManualClock) -> Iterator[Runtime]:
+    with Runtime(clock=clock) as runtime:
+        yield runtime
+
+
+def test_a_timer_calls_when_it_is_due_and_once(slow_time: Runtime, clock: ManualClock) -> None:
+    calls: list[float] = []
+    slow_time.call_later(10.0, lambda: calls.append(clock()))
+
+    clock.advance(9.9)
+    assert calls == []
+    clock.advance(0.2)
+    clock.advance(100.0)
+
+    assert calls == [10.0]
+
+
+def test_timers_call_in_order_and_those_due_together_as_they_were_set(
+    slow_time: Runtime, clock: ManualClock
+) -> None:
+    calls: list[str] = []
+    for delay, name in ((2.0, "c"), (1.0, "a"), (2.0, "d"), (1.0, "b")):
+        slow_time.call_later(delay, calls.append, name)
+
+    clock.advance(5.0)
+
+    assert calls == ["a", "b", "c", "d"]
+
+
+def test_a_cancelled_timer_does_not_call_and_keeps_nothing(
+    slow_time: Runtime, clock: ManualClock
+) -> None:
+    calls: list[int] = []
+    timer = slow_time.call_later(1.0, calls.append, 1)
+    assert slow_time.stats().timers == 1
+
+    timer.cancel()
+    clock.advance(2.0)
+
+    assert timer.cancelled
+    assert calls == []
+    assert slow_time.stats().timers == 0
+
+
+def test_a_repeating_timer_calls_until_cancelled(slow_time: Runtime, clock: ManualClock) -> None:
+    calls: list[float] = []
+    timer = slow_time.call_every(10.0, lambda: calls.append(clock()))
+
+    clock.advance(35.0)
+    timer.cancel()
+    clock.advance(35.0)
+
+    assert calls == [10.0, 20.0, 30.0]
+
+
+def test_an_actor_is_told_later_and_again_and_again(slow_time: Runtime, clock: ManualClock) -> None:
+    class Alarmed(Recorder):
+        def set_alarms(self) -> None:
+            self.call_later(1.0, "once")
+            self.call_every(2.0, "again")
+
+    ref = slow_time.start(Alarmed)
+    ref.proxy().set_alarms().get()
+
+    clock.advance(4.5)
+
+    assert ref.proxy().received.get() == ["once", "again", "again"]
+
+
+def test_timers_of_an_actor_that_stopped_end(slow_time: Runtime, clock: ManualClock) -> None:
+    class Alarmed(Actor):
+        def on_start(self) -> None:
+            self.call_every(1.0, "tick")
+
+    ref = slow_time.start(Alarmed)
+    ref.stop()
+
+    clock.advance(5.0)
+
+    assert slow_time.stats().timers == 0
+
+
+def test_a_timer_call_that_raises_is_logged_and_stops_no_other(
+    slow_time: Runtime, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: list[int] = []
+    slow_time.call_later(1.0, lambda: 1 / 0)
+    slow_time.call_later(2.0, calls.append, 1)
+
+    clock.advance(3.0)
+
+    assert calls == [1]
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("delay", [-1.0, float("nan")])
+def test_a_delay_that_makes_no_sense_is_refused(slow_time: Runtime, delay: float) -> None:
+    with pytest.raises(ValueError, match="0 seconds or more"):
+        slow_time.call_later(delay, print)
+    with pytest.raises(ValueError, match="more than 0"):
+        slow_time.call_every(0.0, print)
+
+
+def test_time_does_not_run_backwards(clock: ManualClock) -> None:
+    with pytest.raises(ValueError, match="backwards"):
+        clock.advance(-1.0)
+
+
+def test_beats_that_were_missed_are_left_out() -> None:
+    queue = TimerQueue()
+    timer = Timer(10.0, 10.0, print, ())
+
+    queue.again(timer, now=57.0)
+
+    assert queue.next_due() == 57.0
+    assert queue.pop_due(57.0) is timer
+
+
+def test_on_real_time_one_thread_calls_all_and_actors_run_elsewhere(runtime: Runtime) -> None:
+    done = threading.Event()
+    ref = runtime.start(Recorder)
+    threads: list[str] = []
+
+    def note() -> None:
+        threads.append(threading.current_thread().name)
+
+    def last() -> None:
+        note()
+        done.set()
+
+    runtime.call_later(0.02, ref.tell, last)
+    runtime.call_later(0.01, note)
+    runtime.call_later(0.0, note)
+
+    assert done.wait(PATIENCE)
+    on_timer_thread, also, in_actor = threads
+    assert on_timer_thread == also
+    assert "timers" in on_timer_thread
+    assert "helper" in in_actor
+
+
+def test_a_nearer_timer_wakes_the_thread_that_waits_for_a_farther_one(runtime: Runtime) -> None:
+    done = threading.Event()
+    runtime.call_later(3600.0, print, "never")
+
+    runtime.call_later(0.0, done.set)
+
+    assert done.wait(PATIENCE)
+
+
+def test_closing_lets_timers_go(clock: ManualClock) -> None:
+    calls: list[Any] = []
+    with Runtime(clock=clock) as runtime:
+        runtime.call_later(1.0, calls.append, 1)
+
+    clock.advance(2.0)
+
+    assert calls == []

@@ -1,0 +1,34 @@
+"""What holds for every test: it leaves no thread of ours behind, and no second copy of our classes."""
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.leftovers import SWITCH_INTERVAL, chosen_switch_interval, second_copies, threads_left
+
+
+def pytest_configure() -> None:
+    """Set the thread switch interval, if the environment names one."""
+    interval = chosen_switch_interval(os.environ)
+    if interval is not None:
+        sys.setswitchinterval(interval)
+
+
+def pytest_report_header() -> str | None:
+    """Say so, if the thread switch interval is not the usual one."""
+    interval = chosen_switch_interval(os.environ)
+    return None if interval is None else f"{SWITCH_INTERVAL}: {interval:g} s"
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail a test that leaves a thread of ours running, or that loaded our code under a bare name."""
+    before = frozenset(threading.enumerate())
+    yield
+    left = threads_left(before, grace=2.0)
+    copies = second_copies(sys.modules)
+    assert not left, f"threads left behind: {sorted(thread.name for thread in left)}"
+    assert not copies, f"imported by a bare name, import greenroom.* instead: {copies}"
