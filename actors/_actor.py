@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import pykka
 
 from greenroom.actors._future import Future
-from greenroom.actors._mailbox import STARTING, SUSPENDED, Mailbox
+from greenroom.actors._life import CLOSED, STARTING
+from greenroom.actors._mailbox import Mailbox
 from greenroom.actors._ref import ActorRef
 from greenroom.actors._reply import Reply
 from greenroom.actors._threads import LOCAL, Birth
+from greenroom.actors._timers import TimerOver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +68,8 @@ class Actor(pykka.Actor):
             self.actor_inbox.belong_to(type(self))
             self._actor_ref = ActorRef(self)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.actor_inbox.actor = self
+        if birth is not None:
+            birth.mailbox = self.actor_inbox
         LOCAL.state.birth = None
 
     @classmethod
@@ -106,6 +110,9 @@ class Actor(pykka.Actor):
     def start_child(self, actor_class: type[A], *args: Any, **kwargs: Any) -> ActorRef[A]:
         """Start an actor that belongs to this one: it stops with it, and its failures come here."""
         mailbox = self.actor_inbox
+        if mailbox.state == CLOSED:
+            msg = f"{mailbox} has stopped: it can have no children any more"
+            raise pykka.ActorDeadError(msg)
         return _start(actor_class, Birth(mailbox.runtime, mailbox), args, kwargs)
 
     def on_child_failed(self, failure: ChildFailed) -> None:
@@ -123,14 +130,10 @@ class Actor(pykka.Actor):
         """
         ref = failure.ref
         mailbox: Mailbox = ref.actor_inbox  # type: ignore[assignment]  # a child is one of ours
-        if mailbox.state != SUSPENDED:
-            msg = f"{ref} does not wait for a decision: it was restarted or given up before"
-            raise ValueError(msg)
         birth = Birth(mailbox.runtime, mailbox.parent, ref)  # type: ignore[arg-type]  # the same
-        _construct(ref.actor_class, birth, args, kwargs)
-        mailbox.runtime._report_restart(mailbox)
-        mailbox.state = STARTING
-        mailbox.knock()
+        if not mailbox.restart(lambda: _construct(ref.actor_class, birth, args, kwargs)):
+            msg = f"{ref} does not wait for a decision: it was restarted, given up or stopped before"
+            raise ValueError(msg)
 
     def give_up_child(self, failure: ChildFailed) -> None:
         """End a failed child. What waits in its mailbox is answered with `ActorDeadError`."""
@@ -170,18 +173,28 @@ class Actor(pykka.Actor):
             except pykka.ActorDeadError:
                 mailbox.runtime._dead_letter(mailbox, message)
 
-        assert isinstance(future, Future)
+        if not isinstance(future, Future):
+            msg = f"pipe_to_self() needs a future of ours, which can call back, not {future!r}"
+            raise TypeError(msg)
         future.on_done(deliver)
 
     # Time.
 
     def call_later(self, delay: float, message: Any) -> Timer:
-        """Tell this actor the message in `delay` seconds. The timer can be cancelled."""
-        return self.runtime.call_later(delay, self.actor_inbox.deliver, message)
+        """Tell this actor the message in `delay` seconds. The timer can be cancelled.
+
+        Timers belong to this incarnation: after a restart they do not call any more.
+        """
+        return self.runtime.call_later(delay, self._timer_called, message)
 
     def call_every(self, interval: float, message: Any) -> Timer:
         """Tell this actor the message every `interval` seconds until cancelled, or until it stops."""
-        return self.runtime.call_every(interval, self.actor_inbox.deliver, message)
+        return self.runtime.call_every(interval, self._timer_called, message)
+
+    def _timer_called(self, message: Any) -> None:
+        if self.actor_inbox.actor is not self:
+            raise TimerOver
+        self.actor_inbox.deliver(message)
 
     # pykka's hooks for new actor types.
 
@@ -228,8 +241,14 @@ def _start(
 
 def _construct(actor_class: type[A], birth: Birth, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A:
     # A constructor that starts another actor before it calls super() must not lose its own birth.
-    outer, LOCAL.state.birth = LOCAL.state.birth, birth
+    thread = LOCAL.state
+    outer, thread.birth = thread.birth, birth
     try:
         return actor_class(*args, **kwargs)
+    except BaseException:
+        made = birth.mailbox
+        if made is not None and made.children and birth.successor_of is None:
+            made.runtime._stop_children(list(made.children), None)  # they have no parent now
+        raise
     finally:
-        LOCAL.state.birth = outer
+        thread.birth = outer

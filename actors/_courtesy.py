@@ -17,7 +17,7 @@ threads slices are shorter, or the round would take too long. Whoever gives way 
     3. so each thread has one slice a round, first come first served.
 
 Nobody depends on being let go. If the thread that should do it leaves to do something else, the one in
-line goes on after `PATIENCE` and a round; and a thread that asks now and then never gets here at all.
+line goes on after `PATIENCE` and a round; and a thread that asks now and then never stands in line.
 
 `benchmarks/` shows what this buys as p99.9 and maximum of 8 and 64 threads on one actor, and
 `docs/architecture.md` what else was tried. Without a global interpreter lock nobody takes the
@@ -30,6 +30,10 @@ import sys
 import threading
 from collections import deque
 from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from greenroom.actors._threads import ThreadState
 
 __all__ = ["IN_FLIGHT", "give_way"]
 
@@ -42,13 +46,13 @@ LONGEST, SHORTEST = 160, 48
 PATIENCE = 0.002
 """How many seconds one in line waits, beyond a round, for somebody to let it go."""
 
-PAUSE = 0.0002
-"""A thread that did something else for so many seconds starts a new slice."""
+PACE = 0.00005
+"""A thread whose answers came slower than this, in seconds, has let others run by itself."""
 
-IN_FLIGHT: deque[None] = deque()
-"""One entry for each thread that runs actors, waits for an answer or stands in line.
+IN_FLIGHT: dict[ThreadState, None] = {}
+"""The threads that run actors, or have just been woken by an answer, or stand in line.
 
-A deque because its `append`, `pop` and `len` are single steps for every thread.
+A thread that waits for an answer is not in here: it does not want the interpreter yet.
 """
 
 _line: deque[threading.Lock] = deque()
@@ -56,36 +60,24 @@ _line: deque[threading.Lock] = deque()
 _has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-class _Slice(threading.local):
-    answers: int = 0
-    began: float = 0.0
-    latest: float = 0.0
+def give_way(thread: ThreadState) -> None:
+    """Let others run if this thread has asked without a pause, and begin a new slice.
 
-
-_slice = _Slice()
-
-
-def give_way() -> None:
-    """Let others run if this thread has had its slice. Called with nothing held."""
-    mine = _slice
-    now = perf_counter()
-    latest, mine.latest = mine.latest, now
-    if now - latest > PAUSE:
-        mine.answers, mine.began = 0, now
-        return
-    mine.answers += 1
+    Called with nothing held, once a slice and not once an answer: it reads the clock.
+    """
     others = len(IN_FLIGHT)
-    if mine.answers < SHORTEST or mine.answers < min(LONGEST, ROUND // (others + 1)) or not _has_gil:
-        return
-    _stand_in_line(PATIENCE + (now - mine.began) * (others + 1))
-    mine.answers = 0
-    mine.began = mine.latest = perf_counter()
+    answers = max(SHORTEST, min(LONGEST, ROUND // (others + 1)))
+    took = perf_counter() - thread.slice_began
+    if took < answers * PACE and _has_gil:
+        _stand_in_line(thread, PATIENCE + took * (others + 1))
+    thread.answers_left = answers
+    thread.slice_began = perf_counter()
 
 
-def _stand_in_line(patience: float) -> None:
+def _stand_in_line(thread: ThreadState, patience: float) -> None:
     turn = threading.Lock()
     turn.acquire()
-    IN_FLIGHT.append(None)
+    IN_FLIGHT[thread] = None
     _line.append(turn)
     try:
         if len(IN_FLIGHT) <= len(_line):
@@ -94,7 +86,7 @@ def _stand_in_line(patience: float) -> None:
         if not turn.acquire(timeout=patience):
             _leave(turn)
     finally:
-        IN_FLIGHT.pop()
+        IN_FLIGHT.pop(thread, None)
 
 
 def _let_the_first_go() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from queue import SimpleQueue
 
 __all__ = ["Crew"]
+
+logger = logging.getLogger("greenroom.actors")
 
 J = TypeVar("J")
 
@@ -38,7 +41,8 @@ class Crew(Generic[J]):
         self._patience = patience
         self._do = do
         self._queue: SimpleQueue[J | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        # Reentrant: the garbage collector may run in here, and a finaliser may put a job.
+        self._lock = threading.RLock()
         self._threads: set[threading.Thread] = set()
         self._waiting_threads = 0
         self._waiting_jobs = 0
@@ -71,21 +75,20 @@ class Crew(Generic[J]):
             self._threads.discard(thread)
             self._reinforce()
 
-    def close(self, patience: float) -> list[J]:
-        """End every thread behind what it is doing, and return the jobs that nobody has begun.
-
-        Waits for the threads `patience` seconds in all; who is stuck then is left behind.
-        """
+    def close(self) -> list[J]:
+        """Have every thread end behind what it is doing. Returns the jobs that nobody has begun."""
         self.closed = True
         left = self._take_all()
-        with self._lock:
-            threads = [thread for thread in self._threads if thread is not threading.current_thread()]
-        for _ in threads:
-            self._queue.put(None)
-        deadline = time.monotonic() + patience
-        for thread in threads:
-            thread.join(timeout=max(0.0, deadline - time.monotonic()))
+        self._queue.put(None)  # wakes one thread, which wakes the next when it ends
         return left
+
+    def join(self, patience: float) -> list[J]:
+        """Wait for the threads, `patience` seconds in all. Returns jobs that came after `close()`."""
+        deadline = time.monotonic() + patience
+        for thread in list(self._threads):
+            if thread is not threading.current_thread():
+                thread.join(timeout=max(0.0, deadline - time.monotonic()))
+        return self._take_all()
 
     def _reinforce(self) -> None:
         if len(self._threads) >= self._most or self._waiting_threads >= self._waiting_jobs:
@@ -95,7 +98,12 @@ class Crew(Generic[J]):
         thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
         self._threads.add(thread)
         self._waiting_threads += 1
-        thread.start()  # under the lock: whoever finds it in the set may join it
+        try:
+            thread.start()  # under the lock: whoever finds it in the set may join it
+        except BaseException:
+            self._threads.discard(thread)
+            self._waiting_threads -= 1
+            raise
 
     def _take_all(self) -> list[J]:
         jobs: list[J] = []
@@ -106,15 +114,23 @@ class Crew(Generic[J]):
         return jobs
 
     def _take(self) -> J | None:
+        """Take a job out if there is one. The `None` with which `close()` wakes threads is no job."""
         try:
-            return self._queue.get_nowait()
+            while (job := self._queue.get_nowait()) is None:
+                pass
         except queue.Empty:
             return None
+        return job
 
     def _run(self, name: str) -> None:
         thread = threading.current_thread()
         while (job := self._next(thread)) is not None:
-            if not self._do(job, thread):
+            try:
+                stays = self._do(job, thread)
+            except BaseException:  # whatever it is, it ended this job and not the thread
+                logger.exception("A job of %s failed", name)
+                stays = True
+            if not stays:
                 return
             thread.name = name
             del job  # what the job refers to is not kept while we wait for the next
@@ -125,16 +141,18 @@ class Crew(Generic[J]):
         """Wait for the next job. `None`: this thread is to end, and is no longer counted."""
         try:
             job = self._queue.get(timeout=self._patience)
-            in_vain = False
         except queue.Empty:
-            job, in_vain = None, True
+            job = None
         with self._lock:
             self._waiting_threads -= 1
-            if in_vain:
-                # A job may have come that was counted on us, after we gave up and before the lock.
-                job = self._take()
             if job is None:
-                self._threads.discard(thread)
-            else:
+                # We waited in vain, or close() woke us. Either way a job may have come since that was
+                # counted on us.
+                job = self._take()
+            if job is not None:
                 self._waiting_jobs -= 1
+            else:
+                self._threads.discard(thread)
+                if self.closed:
+                    self._queue.put(None)
         return job

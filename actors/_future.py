@@ -82,12 +82,13 @@ class Future(pykka.Future[T], Generic[T]):
         outcome = self._outcome
         if outcome is None:
             outcome = self._wait(timeout)
-        elif IN_FLIGHT and not LOCAL.state.driving:
-            give_way()
-        value, exc_info = outcome
-        if exc_info is None:
-            return cast("T", value)
-        raise _raisable(exc_info)
+        elif IN_FLIGHT:
+            thread = LOCAL.state
+            if not thread.driving:
+                thread.answers_left -= 1
+                if thread.answers_left < 0:
+                    give_way(thread)
+        return self._unpack(outcome)
 
     def set(self, value: T | None = None) -> None:
         """Set the value. Raises `queue.Full` if there is an outcome, or a get hook, already."""
@@ -125,12 +126,13 @@ class Future(pykka.Future[T], Generic[T]):
         if self._outcome is not None:
             self._call_back(callbacks)
 
-    def forget(self, callback: Callable[[Future[T]], object]) -> None:
-        """Take a callback back that has not been called yet."""
+    def forget(self, callback: Callable[[Future[T]], object]) -> bool:
+        """Take a callback back. False if it was called before, or is being called now."""
         try:
             (self._callbacks or deque()).remove(callback)
         except ValueError:
-            pass
+            return False
+        return True
 
     def filter(self: Future[Iterable[J]], func: Callable[[J], bool]) -> Future[Iterable[J]]:
         """See `pykka.Future.filter`."""
@@ -150,13 +152,21 @@ class Future(pykka.Future[T], Generic[T]):
         return Derived((self,), lambda: functools.reduce(func, self.get(), *args))
 
     def __await__(self) -> Generator[Any, None, T]:
-        if self._outcome is None:
+        outcome = self._outcome
+        if outcome is None:
             yield from self._settled()
-        return self.get()
+            outcome = self._outcome or self._wait(0.0)
+        return self._unpack(outcome)
 
     __iter__ = __await__
 
     # For the runtime.
+
+    def _unpack(self, outcome: Outcome) -> T:
+        value, exc_info = outcome
+        if exc_info is None:
+            return cast("T", value)
+        raise _raisable(exc_info)
 
     def _settle(self, outcome: Outcome) -> None:
         """Set once: of two threads that try, one succeeds and the other gets `queue.Full`."""
@@ -180,7 +190,7 @@ class Future(pykka.Future[T], Generic[T]):
                 return
             try:
                 callback(self)
-            except Exception:
+            except BaseException:  # whatever it is, the others are called, and the thread is not ours
                 logger.exception("The callback %r of a future failed", callback)
 
     def _wait(self, timeout: float | None) -> Outcome:
@@ -188,19 +198,24 @@ class Future(pykka.Future[T], Generic[T]):
         if self._get_hook is not None:
             return self._run_hook(timeout)
         _refuse_in_a_handler()
+        if (simulation := _simulation()) is not None:
+            return cast("Outcome", simulation._drive_until(self, timeout))
+        thread = LOCAL.state
         woken = threading.Lock()
         woken.acquire()
 
         def wake(_: Future[T]) -> None:
+            IN_FLIGHT[thread] = None  # from here on that thread wants the interpreter
             woken.release()
 
-        IN_FLIGHT.append(None)
+        in_time = False
         try:
             self.on_done(wake)
-            if not woken.acquire(timeout=_lock_timeout(timeout)):
-                self.forget(wake)
+            in_time = woken.acquire(timeout=_lock_timeout(timeout))
         finally:
-            IN_FLIGHT.pop()
+            if not in_time and not self.forget(wake):
+                woken.acquire(timeout=1.0)  # it is being called at this moment
+            IN_FLIGHT.pop(thread, None)
         if self._outcome is None:
             msg = f"{timeout} seconds"
             raise pykka.Timeout(msg)
@@ -222,6 +237,9 @@ class Future(pykka.Future[T], Generic[T]):
 
     def _settled(self) -> Generator[Any, None, None]:
         """Wait on the running event loop until `get()` would not block. The outcome is not raised."""
+        if _simulation() is not None:
+            yield self
+            return
         loop = asyncio.get_running_loop()
         if self._get_hook is not None:
             # Nobody knows what the hook does, so it may not do it on the loop's thread.
@@ -261,24 +279,22 @@ class Derived(Future[T]):
 
     def on_done(self, callback: Callable[[Future[T]], object]) -> None:
         """As `Future.on_done`; the function runs on the thread that sets the last of the sources."""
-        remaining = deque(self._sources)
+        first = self._callbacks is None and self._outcome is None
+        if first and not all(isinstance(source, Future) for source in self._sources):
+            msg = "a future of another kind among the sources cannot call back: use get() or await it"
+            raise TypeError(msg)
+        super().on_done(callback)
+        if first:
+            self._subscribe(deque(self._sources))
 
-        def next_source(_: Future[Any]) -> None:
+    def _subscribe(self, remaining: deque[pykka.Future[Any]]) -> None:
+        while remaining and _is_done(remaining[0]):
             remaining.popleft()
-            subscribe()
-
-        def subscribe() -> None:
-            if remaining:
-                source = remaining[0]
-                if not isinstance(source, Future):
-                    msg = f"{source!r} is not one of our futures: it cannot call back"
-                    raise TypeError(msg)
-                source.on_done(next_source)
-            else:
-                self._evaluate()
-                super(Derived, self).on_done(callback)
-
-        subscribe()
+        if remaining:
+            cast("Future[Any]", remaining[0]).on_done(lambda _: self._subscribe(remaining))
+        elif self._hook_lock is not None and self._hook_lock.acquire(False):
+            # Else somebody is at it on another thread, and will call back when it is done.
+            self._evaluate_locked(self._hook_lock)
 
     def _wait(self, timeout: float | None) -> Outcome:
         deadline = None if timeout is None else monotonic() + timeout
@@ -289,13 +305,21 @@ class Derived(Future[T]):
 
     def _evaluate(self) -> Outcome:
         assert self._hook_lock is not None
-        with self._hook_lock:
+        self._hook_lock.acquire()
+        return self._evaluate_locked(self._hook_lock)
+
+    def _evaluate_locked(self, lock: threading.Lock) -> Outcome:
+        try:
             if self._outcome is None:
                 try:
                     self._outcome = (self._compute(), None)
-                except Exception:
+                except (Exception, asyncio.CancelledError):
                     self._outcome = (None, sys.exc_info())
-            return self._outcome
+        finally:
+            lock.release()
+        if self._callbacks is not None:
+            self._call_back(self._callbacks)
+        return self._outcome
 
     def _settled(self) -> Generator[Any, None, None]:
         for source in self._sources:
@@ -305,6 +329,12 @@ class Derived(Future[T]):
             else:
                 loop = asyncio.get_running_loop()
                 yield from loop.run_in_executor(None, _outcome_of, source)
+
+
+def _simulation() -> Any:
+    """Return the simulation that this thread is in, if it is in one: waiting then drives it."""
+    entered = LOCAL.state.entered
+    return entered[-1] if entered and entered[-1].simulated else None
 
 
 def _raisable(exc_info: ExcInfo) -> BaseException:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from greenroom.actors._crew import Crew
-from greenroom.actors._mailbox import Mailbox, drive
-from greenroom.actors._threads import LOCAL
+from greenroom.actors._mailbox import Mailbox
 
 if TYPE_CHECKING:
     import threading
@@ -36,7 +35,7 @@ class Helpers:
 
     def close(self) -> None:
         """End the helpers. What was handed over and not begun is done here and now."""
-        for job in self._crew.close(PATIENCE):
+        for job in self._crew.close() + self._crew.join(PATIENCE):
             self._do(job)
 
     def _help(self, job: Mailbox | Callable[[], object], _: threading.Thread) -> bool:
@@ -46,5 +45,5 @@ class Helpers:
     def _do(self, job: Mailbox | Callable[[], object]) -> None:
         if not isinstance(job, Mailbox):
             job()
-        elif job.baton.acquire(False):
-            drive(LOCAL.state, job)
+        else:
+            job.knock()

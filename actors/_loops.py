@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom.actors._errors import RuntimeClosed
 
@@ -35,7 +36,7 @@ class Loops:
     def __init__(self, name: str, call_later: Callable[[float, Callable[[], object]], Timer]) -> None:
         self._name = name
         self._call_later = call_later
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # reentrant: see Crew
         self._own: _LoopThread | None = None
         self._started = 0
         self._closed = False
@@ -44,22 +45,23 @@ class Loops:
 
     def submit(self, work: Work, loop: asyncio.AbstractEventLoop | None) -> None:
         """Run `work.call()`, a coroutine, on `loop` or on our own."""
-        running = _Running(self, work, loop or self._own_loop(work))
-        if work.timeout is not None:
-            work.timer = self._call_later(work.timeout, running.time_out)
-        try:
-            running.loop.call_soon_threadsafe(running.begin)
-        except RuntimeError as error:
-            if work.claim():
-                work.fail(RuntimeClosed(f"{work.name} was not begun: {error}"))
+        with self._lock:
+            # Under the lock, so that close() comes before it, and refuses it, or after, and cancels it.
+            running = _Running(self, work, loop or self._own_loop(work))
+            if work.timeout is not None:
+                work.timer = self._call_later(work.timeout, running.time_out)
+            try:
+                running.loop.call_soon_threadsafe(running.begin)
+            except RuntimeError as error:
+                refusal = RuntimeClosed(f"{work.name} was not begun: {error}")
+            else:
+                return
+        if work.claim():
+            work.fail(refusal)
 
     def lost(self) -> tuple[str, ...]:
         """Name the work that was written off and is still there."""
         return tuple(work.name for work in list(self._lost))
-
-    def threads(self) -> int:
-        """Tell how many threads this keeps: one, once it was needed."""
-        return 0 if self._own is None else 1
 
     def close(self) -> None:
         """Stop our own loop."""
@@ -89,44 +91,48 @@ class Loops:
             logger.info("%s came back after it was written off", work.name)
 
     def _own_loop(self, work: Work) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._closed:
-                msg = f"{work.name} was not begun: the runtime is closed"
-                raise RuntimeClosed(msg)
-            if self._own is None:
-                self._started += 1
-                self._own = _LoopThread(f"{self._name}-loop-{self._started}")
-            return self._own.loop
+        if self._closed:
+            msg = f"{work.name} was not begun: the runtime is closed"
+            raise RuntimeClosed(msg)
+        if self._own is None or not self._own.thread.is_alive():
+            self._started += 1
+            self._own = _LoopThread(f"{self._name}-loop-{self._started}")
+        return self._own.loop
 
 
 class _Running:
     """One coroutine on its way."""
 
-    __slots__ = ("_loops", "_task", "_work", "loop")
+    __slots__ = ("_declined", "_loops", "_task", "_work", "loop")
 
     def __init__(self, loops: Loops, work: Work, loop: asyncio.AbstractEventLoop) -> None:
         self._loops = loops
         self._work = work
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[Outcome] | None = None
+        self._declined = False
         self.loop = loop
 
     def begin(self) -> None:
         work = self._work
-        if work._claim.locked():
+        if work.claimed:
+            self._declined = True  # its time was over before the loop came to it
             self._loops.came_back(work)
-            return  # its time was over before the loop came to it
-        self._task = self.loop.create_task(work.call(), name=work.name, context=work.context)
+            return
+        self._task = self.loop.create_task(self._outcome(), name=work.name, context=work.context)
         self._task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        outcome: Outcome
-        if task.cancelled():
+    async def _outcome(self) -> Outcome:
+        try:
+            return await self._work.call(), None
+        except BaseException:  # SystemExit would end the loop, and everybody else's work with it
+            return None, sys.exc_info()
+
+    def _ended(self, task: asyncio.Task[Outcome]) -> None:
+        if task.cancelled():  # before its first step
             cancelled = asyncio.CancelledError(f"{self._work.name} was cancelled")
-            outcome = (None, (type(cancelled), cancelled, None))
-        elif (error := task.exception()) is not None:
-            outcome = (None, (type(error), error, error.__traceback__))
+            outcome: Outcome = (None, (type(cancelled), cancelled, None))
         else:
-            outcome = (task.result(), None)
+            outcome = task.result()
         if self._work.claim():
             self._work.future._resolve(outcome)
         else:
@@ -148,7 +154,8 @@ class _Running:
             self._task.cancel()
 
     def _look_again(self) -> None:
-        if self.loop.is_closed() or (self._task is not None and self._task.done()):
+        ended = self._declined or (self._task is not None and self._task.done())
+        if ended or self.loop.is_closed():
             return
         self._loops.write_off(self._work, self.loop)
 

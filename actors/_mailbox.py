@@ -1,9 +1,9 @@
 """The mailbox: where an actor's messages wait, and who handles them.
 
-No actor has a thread. A mailbox has a queue and a *baton*, a lock that is only ever tried, never waited
-for. Whoever holds the baton runs the actor. `send()` puts the message into the queue and tries the
-baton; who gets it handles what is there, up to a batch, and lets go; who does not get it walks away,
-because somebody else holds it and will find the message.
+No actor has a thread. A mailbox has a queue and a *baton*, which is only ever tried, never waited for.
+Whoever holds the baton runs the actor. A sender tries the baton; who gets it handles its own message
+and what else is there, up to a batch, and lets go; who does not get it puts the message into the queue,
+tries once more, and walks away, because somebody else holds the baton and will find the message.
 
 Why no wake-up can be lost. It could only be lost between the two sides' decisions:
 
@@ -11,8 +11,8 @@ Why no wake-up can be lost. It could only be lost between the two sides' decisio
     2. a sender puts its message, tries the baton, fails, walks away
     3. the holder lets go
 
-Nobody would run 2, so after letting go the holder looks once more (`_run`), and if there is something
-it tries the baton again. If it fails there, another thread holds it, and that thread took it after the
+Nobody would run 2, so after letting go the holder looks once more (`run`), and if there is something it
+tries the baton again. If it fails there, another thread holds it, and that thread took it after the
 message was put and looks after letting go, in its turn. A restart and a close change what may be run
 before they knock, so the same look covers them too.
 
@@ -21,89 +21,57 @@ open, was held up, and puts its message after the last one was handled, then tri
 whoever gets it finds the mailbox closed and refuses what is there. pykka looks first and puts then, and
 a message between the two waits for ever.
 
-Sends from inside a handler are not run on its stack. They go on the thread's ready list, and
-`drive()`, at the bottom of the stack, works through it.
+Why a signal does not wedge an actor. A signal handler may raise between any two steps on the main
+thread, also between taking the baton and knowing that we have it. So the baton is a dict with one
+place, and who takes it puts a token there that is its own: `setdefault` is a single step, and whoever
+cleans up after an exception can tell whether the baton is still ours. (What remains is the one step
+between taking somebody's message out of the queue and noting it: a handler that raises exactly there
+costs that message its answer.)
+
+Sends from inside a handler are not run on its stack. They go on the thread's ready list, and `drive()`,
+at the bottom of the stack, works through it. Context variables: a handler sees those of its sender,
+also when another thread runs it; what has to wait in a queue takes its sender's context along.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections import deque
+from contextvars import copy_context
 from queue import SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pykka
-from pykka.messages import _ActorStop
 
 from greenroom.actors._courtesy import IN_FLIGHT
 from greenroom.actors._dispatch import SPECIAL
 from greenroom.actors._errors import MailboxFull
 from greenroom.actors._future import Future
+from greenroom.actors._life import CLOSED, DOOMED, OPEN, STARTING, Life, _refuse
 from greenroom.actors._threads import LOCAL
-from greenroom.messages import ChildFailed
 
 if TYPE_CHECKING:
-    from greenroom.actors._actor import Actor
+    from greenroom.actors._life import Item
     from greenroom.actors._runtime import Runtime
     from greenroom.actors._threads import ThreadState
 
-__all__ = ["CLOSED", "DOOMED", "OPEN", "STARTING", "SUSPENDED", "UNBORN", "Mailbox", "drive"]
+__all__ = ["Mailbox", "drive"]
 
-UNBORN, SUSPENDED, STARTING, DOOMED, OPEN, CLOSED = range(6)
-"""The life of a mailbox.
-
-    UNBORN ── start ──> STARTING ── on_start() ──> OPEN ── stop, or failure of an orphan ──> CLOSED
-                            ^                        │                                         ^
-                            └─ restart ─ SUSPENDED <─┘ failure                                 │
-                                             └──────────── given up ──> DOOMED ────────────────┘
-
-Only the holder of the baton changes the state, but for three steps out of states in which no holder
-does anything: starting, restarting and giving up. Whoever takes such a step knocks afterwards.
-"""
+HOLDER = 0
+"""The one place of a baton."""
 
 
-class Mailbox:
+class Mailbox(Life):
     """The inbox of one actor, and all that the runtime knows about it."""
 
-    __slots__ = (
-        "_backlog",
-        "_debts",
-        "_urn",
-        "actor",
-        "actor_class",
-        "baton",
-        "bound",
-        "children",
-        "parent",
-        "queue",
-        "replying",
-        "runtime",
-        "state",
-    )
-
-    actor_class: type[Actor]
-    bound: int | None
+    __slots__ = ("_urn", "baton")
 
     def __init__(self, runtime: Runtime, parent: Mailbox | None) -> None:
-        self.runtime = runtime
-        self.parent = parent
-        self.actor: Actor | None = None
-        self.queue: SimpleQueue[tuple[Any, Future[Any] | None]] = SimpleQueue()
-        self.baton = threading.Lock()
-        self.state = UNBORN
-        self.children: dict[Mailbox, None] | None = None
-        self.replying: Future[Any] | None = None
+        super().__init__(runtime, parent)
+        self.queue = SimpleQueue()
+        self.baton: dict[int, object] = {}
         self._urn: str | None = None
-        self._backlog: deque[tuple[Any, Future[Any] | None]] | None = None
-        self._debts: set[Future[Any]] | None = None
-
-    def belong_to(self, actor_class: type[Actor]) -> None:
-        """Learn whose mailbox it is."""
-        self.actor_class = actor_class
-        self.bound = actor_class.mailbox_bound
 
     @property
     def urn(self) -> str:
@@ -138,20 +106,41 @@ class Mailbox:
             msg = f"{self} not found"
             raise pykka.ActorDeadError(msg)
         thread = LOCAL.state
-        if not thread.driving and self.baton.acquire(False):
-            drive(thread, self, (message, future))
-        else:
-            self.queue.put((message, future))
-            self.knock()
+        if not thread.driving:
+            item = (message, future, None)
+            try:
+                if self.baton.setdefault(HOLDER, item) is item:
+                    drive(thread, self, item, item)
+                    return
+            except BaseException:
+                self.recover(thread, item)
+                raise
+        self.queue.put((message, future, copy_context()))
+        self.knock()
 
     def knock(self) -> None:
         """See to it that somebody runs this mailbox."""
         thread = LOCAL.state
         if not thread.driving:
-            if self.baton.acquire(False):
-                drive(thread, self)
+            token = object()
+            try:
+                if self.baton.setdefault(HOLDER, token) is token:
+                    drive(thread, self, token)
+            except BaseException:
+                self.recover(thread, token)
+                raise
         elif thread.running is not self:
-            thread.ready.append(self)
+            ready = thread.ready
+            if not ready or ready[-1] is not self:
+                ready.append(self)
+
+    def recover(self, thread: ThreadState, token: object) -> None:
+        """Clean up after an exception out of nowhere: let go of the baton if it is still ours."""
+        if self.baton.get(HOLDER) is token:
+            thread.driving, thread.running = False, None
+            IN_FLIGHT.pop(thread, None)
+            del self.baton[HOLDER]
+            self.runtime._hand_over(self)
 
     def put(self, envelope: Any) -> None:
         """Take one of pykka's envelopes: the interface of a pykka inbox."""
@@ -166,11 +155,9 @@ class Mailbox:
         """Tell whether nothing waits."""
         return self.queue.empty() and not self._backlog
 
-    # Running. The caller holds the baton unless it says otherwise.
+    # Running, with the baton in hand.
 
-    def run(
-        self, thread: ThreadState, budget: int, first: tuple[Any, Future[Any] | None] | None = None
-    ) -> int:
+    def run(self, thread: ThreadState, budget: int, token: object, first: Item | None = None) -> int:
         """Handle up to `budget` messages, let go of the baton, and return what is left of the budget.
 
         `first` was brought along by the thread. If nothing else waits it need not go through the queue.
@@ -182,32 +169,35 @@ class Mailbox:
             try:
                 if first is not None:
                     if self.state == OPEN and self._backlog is None and queue.empty():
-                        self.handle(*first)
+                        self.handle(first[0], first[1])
                         budget -= 1
                     else:
-                        queue.put(first)
+                        queue.put((first[0], first[1], copy_context()))
                     first = None
                 if self.state != OPEN or self._backlog is not None:
                     budget = self._run_unusual(budget)
                 while self.state == OPEN and budget > 0 and not queue.empty():
-                    message, future = queue.get_nowait()
+                    message, self.replying, context = queue.get_nowait()
                     budget -= 1
-                    self.handle(message, future)
+                    self._handle_in(context, message)
                 if self.state == CLOSED:
-                    self._refuse_all()
+                    self.refuse_all()
                 whole = True
             finally:
                 thread.running = None
-                self.baton.release()
+                if not whole and self.replying is not None:
+                    _refuse(self.replying, f"{self} was interrupted while it handled this")
+                    self.replying = None
+                del self.baton[HOLDER]
                 if not whole:
-                    self.runtime._hand_over(self)  # interrupted: somebody else goes on from here
+                    self.runtime._hand_over(self)  # somebody else goes on from here
             # The second look: see the module's docstring.
-            if (queue.empty() and self.state == OPEN and not self._backlog) or not self.runnable():
+            if (queue.empty() and self.state == OPEN and self._backlog is None) or not self.runnable():
                 return budget
             if budget <= 0:
                 self.runtime._hand_over(self)
                 return budget
-            if not self.baton.acquire(False):
+            if self.baton.setdefault(HOLDER, token) is not token:
                 return budget
 
     def runnable(self) -> bool:
@@ -222,27 +212,34 @@ class Mailbox:
         self.replying = future
         began = monotonic()
         try:
-            result = SPECIAL.get(message.__class__, _receive)(self, message)
+            special = SPECIAL.get(message.__class__)
+            result = self.actor.on_receive(message) if special is None else special(self, message)  # type: ignore[union-attr]  # an open mailbox has an actor
             future = self.replying
             if future is not None:
-                self.replying = None
                 future._resolve((result, None))
+                self.replying = None
         except BaseException as exception:
-            self._failed(message, exception)
+            self.failed(message, exception)
         took = monotonic() - began
         if took > self.runtime.slow_handler:
             self.runtime._report_slow(self, message, took)
+
+    def _handle_in(self, context: Any, message: Any) -> None:
+        if context is None:
+            self.handle(message, self.replying)
+        else:
+            context.run(self.handle, message, self.replying)
 
     def _run_unusual(self, budget: int) -> int:
         if self.state == STARTING:
             self._run_on_start()
         elif self.state == DOOMED:
-            self._end_for_good()
-        backlog = self._backlog
-        while backlog and self.state == OPEN and budget > 0:
+            self.end_for_good()
+        while self._backlog and self.state == OPEN and budget > 0:
             budget -= 1
-            self.handle(*backlog.popleft())
-        if not backlog:
+            message, self.replying, context = self._backlog.popleft()
+            self._handle_in(context, message)
+        if not self._backlog:
             self._backlog = None
         return budget
 
@@ -252,201 +249,38 @@ class Mailbox:
         self.state = OPEN
         try:
             actor.on_start()
-        except Exception as exception:
-            self._fail(None, exception, notify_actor=False)
-
-    # Ending.
-
-    def adopt(self, child: Mailbox) -> None:
-        """Remember a child. Called by the actor itself, while it is being run."""
-        if self.children is None:
-            self.children = {}
-        self.children[child] = None
-
-    def stop(self) -> None:
-        """Stop the actor: nothing that waits behind this is handled."""
-        actor = self._close()
-        self.runtime._debug("Stopped %s", self)
-        try:
-            actor.on_stop()
-        except Exception:
-            self.runtime._report_failure(self)
-        future, self.replying = self.replying, None
-        self._bury(future)
-
-    def give_up(self) -> None:
-        """End a suspended actor. Needs no baton, and may be done twice."""
-        if self.state == SUSPENDED:
-            self.state = DOOMED
-            self.knock()
-
-    def _end_for_good(self) -> None:
-        if self.actor is None:
-            self.state = CLOSED  # given up twice, and the first has been seen to
-        else:
-            self._close()
-            self._bury(None)
-
-    def _failed(self, message: Any, exception: BaseException) -> None:
-        future, self.replying = self.replying, None
-        if isinstance(exception, Exception):
-            if future is None:
-                self._fail(message, exception)
-            else:
-                self.runtime._report_returned(self)
-                future._resolve((None, sys.exc_info()))
-            return
-        if future is not None:
-            dead = pykka.ActorDeadError(f"{self} was ended by {exception!r} while it handled this")
-            dead.__cause__ = exception
-            future._resolve((None, (type(dead), dead, None)))
-        self._collapse(message, exception)
-
-    def _collapse(self, message: Any, exception: BaseException) -> None:
-        if isinstance(exception, KeyboardInterrupt):
-            # Ctrl-C was meant for the thread that happened to run us. One actor fails, as with any
-            # exception, the others stay for whatever the program does about it.
-            self._fail(message, exception)
-            raise exception
-        self.runtime._debug("%r in %s. Stopping all actors.", exception, self)
-        self.stop()
-        self.runtime._stop_all()
-
-    def _fail(self, message: Any, exception: BaseException, *, notify_actor: bool = True) -> None:
-        """End this incarnation. With a parent the mailbox waits for it, else it is closed."""
-        self.runtime._report_failure(self)
-        actor = self.actor
-        assert actor is not None
-        orphan = self.parent is None or self.parent.state == CLOSED
-        if orphan:
-            self._close()
-        if notify_actor:
-            try:
-                actor.on_failure(type(exception), exception, exception.__traceback__)
-            except Exception:
-                self.runtime._report_failure(self)
-        if orphan:
-            self._bury(None)
-        else:
-            self._suspend(actor, message, exception)
-
-    def _suspend(self, actor: Actor, message: Any, exception: BaseException) -> None:
-        try:
-            state = actor.hand_over()
-        except Exception:
-            self.runtime._report_failure(self)
-            state = None
-        # The queue cannot be read without taking it apart, so what waits moves to the backlog, which
-        # is handled first. What arrives from here on goes to the queue, behind it.
-        backlog = self._backlog = self._backlog or deque()
-        while not self.queue.empty():
-            backlog.append(self.queue.get_nowait())
-        self.state = SUSPENDED
-        failure = ChildFailed(
-            ref=actor.actor_ref,
-            exception=exception,
-            message=message,
-            state=state,
-            waiting=tuple(waiting for waiting, _ in backlog),
-        )
-        try:
-            self.parent.deliver(failure)  # type: ignore[union-attr]  # an orphan is not suspended
-        except pykka.ActorDeadError:
-            self._close()
-            self._bury(None)
-
-    def _close(self) -> Actor:
-        actor = self.actor
-        assert actor is not None
-        self.runtime._unregister(actor.actor_ref)
-        self.state = CLOSED
-        self.actor = None
-        waiting = self.runtime._stop_waiters.pop(self, None)
-        if waiting is not None:
-            waiting._resolve((None, None))
-        return actor
-
-    def _bury(self, stop_reply: Future[Any] | None) -> None:
-        """Take the children along, and answer what nobody else will."""
-        if self.parent is not None and self.parent.children is not None:
-            self.parent.children.pop(self, None)
-        self.parent = None
-        while self._debts:
-            future = self._debts.pop()
-            error = pykka.ActorDeadError(f"{self} stopped before it answered")
-            future._resolve((None, (type(error), error, None)))
-        children, self.children = self.children, None
-        self.runtime._stop_children(list(children or ()), stop_reply)
-
-    def _refuse_all(self) -> None:
-        for message, future in self._take_all():
-            if type(message) is ChildFailed:
-                message.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # a child of ours
-            elif future is None:
-                self.runtime._dead_letter(self, message)
-            elif type(message) is _ActorStop:
-                future._resolve((None, None))
-            else:
-                error = pykka.ActorDeadError(f"{self} stopped before handling the message")
-                future._resolve((None, (type(error), error, None)))
-
-    def _take_all(self) -> list[tuple[Any, Future[Any] | None]]:
-        backlog, self._backlog = self._backlog, None
-        taken = list(backlog or ())
-        while not self.queue.empty():
-            taken.append(self.queue.get_nowait())
-        return taken
-
-    # Deferred replies. The set is made by the holder of the baton; `remove` is a single step and
-    # decides who answers: the reply, its end, or the end of the actor.
-
-    def owe(self, future: Future[Any]) -> None:
-        """Remember that somebody waits for this answer."""
-        if self._debts is None:
-            self._debts = set()
-        self._debts.add(future)
-
-    def owes(self, future: Future[Any]) -> bool:
-        """Tell whether it is still to be answered."""
-        return future in (self._debts or ())
-
-    def settle_debt(self, future: Future[Any]) -> bool:
-        """Claim the right to answer. True for one caller only."""
-        try:
-            (self._debts or set()).remove(future)
-        except KeyError:
-            return False
-        return True
-
-
-def _receive(mailbox: Mailbox, message: Any) -> Any:
-    return mailbox.actor.on_receive(message)  # type: ignore[union-attr]  # an open mailbox has an actor
+        except BaseException as exception:
+            self.start_failed(exception)
 
 
 _urn_lock = threading.RLock()
 """For two threads that are the first to want the URN of one actor. Reentrant: a signal handler logs."""
 
 
-def drive(
-    thread: ThreadState, mailbox: Mailbox, first: tuple[Any, Future[Any] | None] | None = None
-) -> None:
+def drive(thread: ThreadState, mailbox: Mailbox, token: object, first: Item | None = None) -> None:
     """Run a mailbox whose baton the caller holds, then what its handlers sent to others.
 
     This is the bottom of the stack of every handler. It returns after a batch; what is left then goes
     on on a helper thread.
     """
     ready = thread.ready
-    IN_FLIGHT.append(None)
-    thread.driving = True
     try:
-        budget = mailbox.run(thread, mailbox.runtime.batch, first)
+        IN_FLIGHT[thread] = None
+        thread.driving = True
+        budget = mailbox.run(thread, mailbox.runtime.batch, token, first)
         while ready and budget > 0:
             mailbox = ready.popleft()
-            if mailbox.baton.acquire(False):
-                budget = mailbox.run(thread, budget)
+            token = object()
+            if mailbox.baton.setdefault(HOLDER, token) is token:
+                budget = mailbox.run(thread, budget, token)
+    except BaseException:
+        mailbox.recover(thread, token)
+        raise
     finally:
         thread.driving = False
-        IN_FLIGHT.pop()
-        while ready:
-            mailbox = ready.popleft()
-            mailbox.runtime._hand_over(mailbox)
+        IN_FLIGHT.pop(thread, None)
+        if ready:
+            waiting = dict.fromkeys(ready)
+            ready.clear()
+            for mailbox in waiting:
+                mailbox.runtime._hand_over(mailbox)

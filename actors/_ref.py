@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
 from greenroom.actors._future import Derived, Future
-from greenroom.actors._mailbox import CLOSED
+from greenroom.actors._life import CLOSED
 
 if TYPE_CHECKING:
     from greenroom.actors._actor import Actor
@@ -71,7 +72,7 @@ class ActorRef(pykka.ActorRef[A]):
         try:
             mailbox.send(message, future)
         except Exception:
-            future.set_exception()
+            future._resolve((None, sys.exc_info()))
         return future.get(timeout=timeout) if block else future
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:

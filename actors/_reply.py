@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors._errors import ReplyDropped
@@ -51,7 +52,7 @@ class Reply:
 
     def __del__(self) -> None:
         future = self._future
-        if future is None or not self._mailbox.settle_debt(future):
+        if future is None or sys.is_finalizing() or not self._mailbox.settle_debt(future):
             return
         error = ReplyDropped(f"{self._mailbox} took a reply along and let it go without an answer")
 

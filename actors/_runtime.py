@@ -15,22 +15,23 @@ import sys
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import pykka
 from pykka.messages import ProxyCall, _ActorStop
 
 from greenroom.actors._actor import Actor, _start
-from greenroom.actors._errors import RuntimeClosed
+from greenroom.actors._errors import RuntimeClosed, WouldBlock
 from greenroom.actors._future import Future
 from greenroom.actors._helpers import Helpers
+from greenroom.actors._life import CLOSED, SUSPENDED, Life
 from greenroom.actors._loops import Loops
-from greenroom.actors._mailbox import CLOSED, SUSPENDED, Mailbox
+from greenroom.actors._mailbox import Mailbox
 from greenroom.actors._registry import ActorRegistry
 from greenroom.actors._stats import RuntimeStats, Tally
 from greenroom.actors._stop_flag import StopFlag
 from greenroom.actors._threads import LOCAL, Birth
-from greenroom.actors._timers import Clock, ManualClock, Timer, Timers, TimerThread
+from greenroom.actors._timers import Clock, ManualClock, ManualTimers, Timer, Timers, TimerThread
 from greenroom.actors._workers import Work, Workers
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ class Runtime:
 
     Inside the `with`, on that thread, `Counter.start()` uses it too. Leaving it closes it.
     """
+
+    simulated: ClassVar[bool] = False
+    """Whether waiting on the thread that entered it drives it."""
 
     def __init__(
         self,
@@ -94,13 +98,12 @@ class Runtime:
         self.clock: Clock = clock or time.monotonic
         self._on_dead_letter = on_dead_letter
         self._closed = False
-        self._entered: list[Runtime | None] = []
-        self._stop_waiters: dict[Mailbox, Future[None]] = {}
+        self._stop_waiters: dict[Life, Future[None]] = {}
         self._started, self._ended = Tally(), Tally()
         self._failures, self._restarts, self._dead_letters = Tally(), Tally(), Tally()
         self._slow, self._hand_overs = Tally(), Tally()
         self._timers: Timers = (
-            clock
+            ManualTimers(clock)
             if isinstance(clock, ManualClock)
             else TimerThread(f"{self.name}-timers", self.clock, self._collecting)
         )
@@ -142,9 +145,7 @@ class Runtime:
         and the worker is written off. In an actor, `pipe_to_self()` turns the outcome into a message.
         """
         self._refuse_when_closed()
-        if timeout is not None and not timeout > 0:
-            msg = f"timeout must be more than 0 seconds, or None, not {timeout!r}"
-            raise ValueError(msg)
+        check_timeout(timeout)
         future: Future[Any] = Future()
         name = name or name_of(call)
         if is_async(call):
@@ -183,11 +184,14 @@ class Runtime:
         Waits `timeout` seconds in all for handlers and work that are still running. What is stuck then
         is left behind, on daemon threads. Closing twice does nothing.
         """
+        if LOCAL.state.driving:
+            msg = f"{self.name} was to be closed inside a handler, which would wait for itself"
+            raise WouldBlock(msg)
         if self._closed:
             return
         self._closed = True
         deadline = time.monotonic() + timeout
-        roots = [mailbox for mailbox in self._mailboxes() if mailbox.parent is None]
+        roots = [mailbox for mailbox in self._mailboxes() if mailbox.is_root()]
         stopping = [(mailbox, self._stop_mailbox(mailbox)) for mailbox in reversed(roots)]
         for mailbox, stopped in stopping:
             try:
@@ -202,8 +206,7 @@ class Runtime:
         self._helpers.close()
 
     def __enter__(self) -> Self:
-        self._entered.append(LOCAL.state.runtime)
-        LOCAL.state.runtime = self
+        LOCAL.state.entered.append(self)
         return self
 
     def __exit__(
@@ -212,7 +215,11 @@ class Runtime:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        LOCAL.state.runtime = self._entered.pop()
+        entered = LOCAL.state.entered
+        if self in entered:
+            entered.reverse()
+            entered.remove(self)  # the innermost of its entries on this thread
+            entered.reverse()
         self.close()
 
     # What a simulation does in another way.
@@ -285,7 +292,7 @@ class Runtime:
             future._resolve((None, None))
         return future
 
-    def _dead_letter(self, mailbox: Mailbox, message: Any) -> None:
+    def _dead_letter(self, mailbox: Life, message: Any) -> None:
         self._dead_letters.add()
         logger.debug("%s stopped before it came to %s", mailbox, describe(message))
         if self._on_dead_letter is not None:
@@ -294,7 +301,7 @@ class Runtime:
             except Exception:
                 logger.exception("on_dead_letter failed")
 
-    def _report_slow(self, mailbox: Mailbox, message: Any, took: float) -> None:
+    def _report_slow(self, mailbox: Life, message: Any, took: float) -> None:
         self._slow.add()
         logger.warning(
             "%s took %.3f s for %s, on the thread of whoever brought it. Handlers must not block: "
@@ -304,14 +311,14 @@ class Runtime:
             describe(message),
         )
 
-    def _report_failure(self, mailbox: Mailbox) -> None:
+    def _report_failure(self, mailbox: Life) -> None:
         self._failures.add()
         logger.error("Unhandled exception in %s:", mailbox, exc_info=sys.exc_info())
 
-    def _report_returned(self, mailbox: Mailbox) -> None:
+    def _report_returned(self, mailbox: Life) -> None:
         logger.info("Exception returned from %s to caller:", mailbox, exc_info=sys.exc_info())
 
-    def _report_restart(self, mailbox: Mailbox) -> None:
+    def _report_restart(self, mailbox: Life) -> None:
         self._restarts.add()
         logger.info("Restarting %s", mailbox)
 
@@ -367,6 +374,13 @@ class Runtime:
         return outcome.get()
 
 
+def check_timeout(timeout: float | None) -> None:
+    """Refuse a timeout that makes no sense."""
+    if timeout is not None and not timeout > 0:
+        msg = f"timeout must be more than 0 seconds, or None, not {timeout!r}"
+        raise ValueError(msg)
+
+
 def describe(message: Any) -> str:
     """Name a message for a log: never what is in it."""
     if type(message) is ProxyCall:
@@ -401,7 +415,7 @@ def _at_least(name: str, value: int, least: int) -> None:
 
 
 _default: Runtime | None = None
-_default_lock = threading.Lock()
+_default_lock = threading.RLock()
 
 
 def default_runtime() -> Runtime:
@@ -418,7 +432,7 @@ def default_runtime() -> Runtime:
 
 def current_runtime() -> Runtime:
     """Return the running handler's runtime, else the one entered with `with`, else the default."""
-    running = LOCAL.state.running
-    if running is not None:
-        return running.runtime
-    return LOCAL.state.runtime or default_runtime()
+    thread = LOCAL.state
+    if thread.running is not None:
+        return thread.running.runtime
+    return next((r for r in reversed(thread.entered) if not r._closed), None) or default_runtime()

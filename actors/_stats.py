@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from dataclasses import dataclass
 
@@ -53,4 +52,5 @@ class Tally:
     @property
     def total(self) -> int:
         """How many were counted."""
-        return next(copy.copy(self._ticks))
+        # The only look at a count that does not count, and is not deprecated: "count(12)".
+        return int(repr(self._ticks)[len("count(") : -1])

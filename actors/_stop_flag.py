@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pykka
 
-from greenroom.actors._mailbox import CLOSED
+from greenroom.actors._life import CLOSED
 
 if TYPE_CHECKING:
     from greenroom.actors._mailbox import Mailbox

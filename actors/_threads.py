@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from greenroom.actors._mailbox import Mailbox
@@ -14,19 +14,29 @@ if TYPE_CHECKING:
 __all__ = ["LOCAL", "Birth", "ThreadState"]
 
 
-class Birth(NamedTuple):
+class Birth:
     """What `Actor.__init__()` must know and its caller cannot pass: the arguments are the user's."""
 
-    runtime: Runtime
-    parent: Mailbox | None = None
-    successor_of: ActorRef[Any] | None = None
-    """For a restart: the reference, and with it the mailbox, that the new instance takes over."""
+    __slots__ = ("mailbox", "parent", "runtime", "successor_of")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        parent: Mailbox | None = None,
+        successor_of: ActorRef[Any] | None = None,
+    ) -> None:
+        self.runtime = runtime
+        self.parent = parent
+        self.successor_of = successor_of
+        """For a restart: the reference, and with it the mailbox, that the new instance takes over."""
+        self.mailbox: Mailbox | None = None
+        """What the constructor has made, should it raise later."""
 
 
 class ThreadState:
     """One thread's. A plain object behind a thread-local, so that a message costs one look-up."""
 
-    __slots__ = ("birth", "driving", "ready", "running", "runtime")
+    __slots__ = ("answers_left", "birth", "driving", "entered", "ready", "running", "slice_began")
 
     def __init__(self) -> None:
         self.driving = False
@@ -38,8 +48,14 @@ class ThreadState:
         self.running: Mailbox | None = None
         """The mailbox whose handler is on this thread's stack."""
 
-        self.runtime: Runtime | None = None
-        """The runtime that was entered with `with` on this thread."""
+        self.entered: list[Runtime] = []
+        """The runtimes that were entered with `with` on this thread, the innermost last."""
+
+        self.answers_left = 0
+        """How many answers this thread may still get before it looks whether to give way."""
+
+        self.slice_began = 0.0
+        """When those began to be counted."""
 
         self.birth: Birth | None = None
         """Set from `start()` until the constructor of `Actor` has taken it."""

@@ -6,12 +6,22 @@ import heapq
 import itertools
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import pykka
 
-__all__ = ["Clock", "ManualClock", "Timer", "TimerQueue", "TimerThread", "Timers"]
+__all__ = [
+    "Clock",
+    "ManualClock",
+    "ManualTimers",
+    "Timer",
+    "TimerOver",
+    "TimerQueue",
+    "TimerThread",
+    "Timers",
+]
 
 logger = logging.getLogger("greenroom.actors")
 
@@ -22,56 +32,71 @@ class Clock(Protocol):
     def __call__(self) -> float: ...
 
 
+class TimerOver(Exception):
+    """Raised by a call that has no more reason to be made: its timer is cancelled, nothing is logged."""
+
+
 class Timer:
     """A call that is to be made later, once or again and again."""
 
-    __slots__ = ("_args", "_call", "due", "interval")
+    __slots__ = ("__weakref__", "_what", "due", "interval")
 
     def __init__(
         self, due: float, interval: float | None, call: Callable[..., object], args: tuple[Any, ...]
     ) -> None:
         self.due = due
         self.interval = interval
-        self._call: Callable[..., object] | None = call
-        self._args = args
+        self._what: tuple[Callable[..., object], tuple[Any, ...]] | None = (call, args)
 
     @property
     def cancelled(self) -> bool:
         """Whether it will not call any more: it was cancelled, or has called and was for once."""
-        return self._call is None
+        return self._what is None
 
     def cancel(self) -> None:
         """Do not call, or not again. What the call refers to is let go at once."""
-        self._call, self._args = None, ()
+        self._what = None
 
     def fire(self) -> bool:
         """Call, and tell whether to call again."""
-        call, args = self._call, self._args
-        if call is None:
+        what = self._what
+        if what is None:
             return False
         if self.interval is None:
             self.cancel()
+        call, args = what
         try:
             call(*args)
-        except pykka.ActorDeadError:
-            self.cancel()  # it was to tell an actor, which has stopped
-        except Exception:
+        except TimerOver:
+            self.cancel()
+        except pykka.ActorDeadError as error:
+            logger.debug("A timer came too late: %s", error)
+        except BaseException:  # whatever it is, the other timers go on
             logger.exception("The timer call %r failed", call)
-        return self._call is not None
+        return self._what is not None
 
 
 class TimerQueue:
-    """Timers in the order in which they are due; those due together in the order they were set."""
+    """Timers in the order in which they are due; those due together in the order they were set.
+
+    Cancelled ones stay where they are until they come to the front, or until the queue has doubled
+    since it was last tidied: most timers are timeouts, and most of those are cancelled.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
         self._counter = itertools.count()
+        self._tidy_at = 64
 
     def __len__(self) -> int:
         return sum(not timer.cancelled for _, _, timer in self._heap)
 
     def push(self, timer: Timer) -> None:
         """Add a timer."""
+        if len(self._heap) >= self._tidy_at:
+            self._heap = [entry for entry in self._heap if not entry[2].cancelled]
+            heapq.heapify(self._heap)
+            self._tidy_at = max(64, 2 * len(self._heap))
         heapq.heappush(self._heap, (timer.due, next(self._counter), timer))
 
     def next_due(self) -> float | None:
@@ -216,10 +241,24 @@ class ManualClock:
         """Keep a timer."""
         self._queue.push(timer)
 
+
+class ManualTimers:
+    """The timers of one runtime on a manual clock, which it may share with others."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._own: weakref.WeakSet[Timer] = weakref.WeakSet()
+
+    def add(self, timer: Timer) -> None:
+        """Keep a timer."""
+        self._own.add(timer)
+        self._clock.add(timer)
+
     def pending(self) -> int:
-        """Tell how many timers have still to call."""
-        return len(self._queue)
+        """Tell how many have still to call."""
+        return sum(not timer.cancelled for timer in list(self._own))
 
     def close(self) -> None:
-        """Forget the timers."""
-        self._queue = TimerQueue()
+        """Cancel those of this runtime."""
+        for timer in list(self._own):
+            timer.cancel()

@@ -53,6 +53,11 @@ class Work:
         self.timer: Timer | None = None
         self._claim = threading.Lock()
 
+    @property
+    def claimed(self) -> bool:
+        """Whether somebody has won that right."""
+        return self._claim.locked()
+
     def claim(self) -> bool:
         """Win the right to settle it. True for one caller only."""
         if not self._claim.acquire(False):
@@ -83,7 +88,8 @@ class Workers:
     ) -> None:
         self._crew: Crew[Work] = Crew(f"{name}-worker", most, PATIENCE, self._do)
         self._call_later = call_later
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # reentrant: see Crew
+        self._running: dict[threading.Thread, Work] = {}
         self._lost: dict[threading.Thread, str] = {}
         self.lost_total = 0
 
@@ -91,7 +97,7 @@ class Workers:
         """Have a worker do this."""
         self._crew.put(work)
         if self._crew.closed:
-            self._refuse(self._crew.close(0.0))
+            self._refuse(self._crew.close())
 
     def busy(self) -> int:
         """Tell how many are at work, those written off not counted."""
@@ -110,8 +116,12 @@ class Workers:
         return tuple(self._lost.values())
 
     def close(self, patience: float) -> None:
-        """Begin nothing new: what is queued is refused, and who is stuck is left behind."""
-        self._refuse(self._crew.close(patience))
+        """Begin nothing new, wait for what is running, and then write off what is stuck."""
+        self._refuse(self._crew.close())
+        self._refuse(self._crew.join(patience))
+        for thread, work in list(self._running.items()):
+            if self._record_lost(work, thread):
+                work.fail(RuntimeClosed(f"{work.name} was still running when the runtime was closed"))
 
     def _refuse(self, begun_by_nobody: list[Work]) -> None:
         for work in begun_by_nobody:
@@ -121,6 +131,7 @@ class Workers:
     def _do(self, work: Work, thread: threading.Thread) -> bool:
         """Do it. False if it was written off meanwhile, and the thread with it."""
         thread.name = f"{thread.name}: {work.name}"  # a stack dump then says what is stuck
+        self._running[thread] = work
         if work.timeout is not None:
             work.timer = self._call_later(work.timeout, lambda: self._write_off(work, thread))
         outcome: Outcome
@@ -128,6 +139,7 @@ class Workers:
             outcome = (work.context.run(work.call), None)
         except BaseException:  # SystemExit of a confused library ends this work, not the worker
             outcome = (None, sys.exc_info())
+        del self._running[thread]
         if work.claim():
             work.future._resolve(outcome)
             return True
@@ -137,18 +149,23 @@ class Workers:
         return False
 
     def _write_off(self, work: Work, thread: threading.Thread) -> None:
+        if self._record_lost(work, thread):
+            logger.warning(
+                "%s is stuck: still running after %s seconds. Its worker was written off and replaced",
+                work.name,
+                work.timeout,
+            )
+            work.time_out()
+
+    def _record_lost(self, work: Work, thread: threading.Thread) -> bool:
+        """Claim the work of a stuck worker and count the worker no more. False if it came back."""
         with self._lock:
             # The claim and the record under one lock: a worker that comes back at this moment and
             # finds the work claimed then finds the record too. And both before the future is set, so
             # that whoever hears of the timeout finds it in stats().
             if not work.claim():
-                return
+                return False
             self._lost[thread] = work.name
             self.lost_total += 1
-        logger.warning(
-            "%s is stuck: still running after %s seconds. Its worker was written off and replaced",
-            work.name,
-            work.timeout,
-        )
         self._crew.dismiss(thread)
-        work.time_out()
+        return True

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import pykka
 from pykka.messages import ProxyCall
 
 from greenroom.actors._dispatch import SPECIAL
-from greenroom.actors._mailbox import CLOSED, SUSPENDED, Mailbox
+from greenroom.actors._life import CLOSED, SUSPENDED
+from greenroom.actors._mailbox import HOLDER, Mailbox
 from greenroom.actors._threads import LOCAL
 from greenroom.actors.simulation._faults import InjectedFault
 from greenroom.actors.simulation._waiting import SimulatedFuture
@@ -45,7 +47,7 @@ class SimulatedMailbox(Mailbox):
         if self.state == CLOSED:
             msg = f"{self} not found"
             raise pykka.ActorDeadError(msg)
-        self.queue.put((message, future))
+        self.queue.put((message, future, copy_context()))
         self.knock()
 
     def knock(self) -> None:
@@ -53,11 +55,11 @@ class SimulatedMailbox(Mailbox):
 
     def advance(self) -> None:
         """Handle one message."""
-        self.baton.acquire()
+        self.baton[HOLDER] = self
         thread = LOCAL.state
         thread.driving = True
         try:
-            self.run(thread, 1)
+            self.run(thread, 1, self)
         finally:
             thread.driving = False
 
@@ -69,7 +71,7 @@ class SimulatedMailbox(Mailbox):
                 simulation.fault_point("handler")
             except InjectedFault as fault:
                 self.replying = future
-                self._failed(message, fault)
+                self.failed(message, fault)
                 return
         super().handle(message, future)
 

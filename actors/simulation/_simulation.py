@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import itertools
 import math
 import random
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
-from greenroom.actors._mailbox import CLOSED, Mailbox
-from greenroom.actors._runtime import Runtime, describe, is_async, name_of
+from greenroom.actors._life import CLOSED
+from greenroom.actors._mailbox import Mailbox
+from greenroom.actors._runtime import Runtime, check_timeout, describe, name_of
 from greenroom.actors._timers import ManualClock
 from greenroom.actors._workers import Work
 from greenroom.actors.simulation._faults import Faults
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from types import TracebackType
 
-    from greenroom.actors._future import Future
+    from greenroom.actors._future import Future, Outcome
 
 __all__ = ["Simulation"]
 
@@ -35,6 +37,8 @@ T = TypeVar("T")
 
 class Simulation(Runtime):
     """A runtime whose every choice comes from a seed."""
+
+    simulated = True
 
     def __init__(
         self,
@@ -78,6 +82,7 @@ class Simulation(Runtime):
         self._mailbox_numbers, self._future_numbers = itertools.count(1), itertools.count()
         self._task_numbers = itertools.count(1)
         self._tasks: dict[SimulatedTask[Any], None] = {}
+        self._working: dict[Work, SimulatedTask[Any]] = {}
         self._current: SimulatedTask[Any] | None = None
         self._trace: list[str] = []
 
@@ -147,11 +152,12 @@ class Simulation(Runtime):
     ) -> Future[Any]:
         """Do slow work: the call is made after a random, virtual time. An async one becomes a task."""
         self._refuse_when_closed()
+        check_timeout(timeout)
         name = name or name_of(call)
         future: SimulatedFuture[Any] = SimulatedFuture(self, self._who_runs(), f"work {name}")
         work = Work(functools.partial(call, *args), future, name, timeout)
         takes = self.random.uniform(*self._work_time)
-        self.call_later(takes, self._finish, work, is_async(call))
+        self.call_later(takes, self._finish, work)
         if timeout is not None:
             work.timer = self.call_later(timeout, self._time_out, work)
         return future
@@ -173,7 +179,7 @@ class Simulation(Runtime):
             if actor is not None:
                 self._unregister(actor.actor_ref)
         self._runnable.clear()
-        self._time.close()
+        self._timers.close()
 
     def _create_mailbox(self, parent: Mailbox | None) -> Mailbox:
         return SimulatedMailbox(self, parent, next(self._mailbox_numbers))
@@ -202,9 +208,9 @@ class Simulation(Runtime):
     def _note(self, what: str) -> None:
         self._trace.append(f"{self._time():.6f} {what}")
 
-    def _drive_until(self, future: SimulatedFuture[Any], timeout: float | None) -> None:
+    def _drive_until(self, future: Future[Any], timeout: float | None) -> Outcome:
         end = math.inf if timeout is None else self._time() + timeout
-        while not future.done():
+        while future._outcome is None:
             if self._step(end):
                 continue
             if timeout is not None:
@@ -214,6 +220,7 @@ class Simulation(Runtime):
             when = f"in step {len(self._trace)} of seed {self.seed}"
             msg = f"nothing can run any more, {when}:\n{self.waiting()}"
             raise Deadlock(msg)
+        return future._outcome
 
     # Steps.
 
@@ -248,14 +255,14 @@ class Simulation(Runtime):
             finally:
                 self._current = outer
             if chosen.done() and chosen.unseen_failure() is None:
-                del self._tasks[chosen]
+                self._tasks.pop(chosen, None)
         elif isinstance(chosen, SimulatedMailbox):
             chosen.advance()
         else:
             chosen()
 
-    def _finish(self, work: Work, is_async: bool) -> None:
-        if work._claim.locked():
+    def _finish(self, work: Work) -> None:
+        if work.claimed:
             return
         self._note(f"work {work.name} ends")
         try:
@@ -265,18 +272,32 @@ class Simulation(Runtime):
             if work.claim():
                 work.future._resolve((None, sys.exc_info()))
             return
-        if is_async:
-            self.task(result, f"work {work.name}").on_done(functools.partial(self._pass_on, work))
+        if inspect.iscoroutine(result):
+            self._go_on_as_task(work, result)
         elif work.claim():
             work.future._resolve((result, None))
 
+    def _go_on_as_task(self, work: Work, coroutine: Coroutine[Any, Any, Any]) -> None:
+        task = SimulatedTask(self, coroutine, f"work {work.name}", work.context)
+        self._tasks[task] = None
+        self._working[work] = task
+        task.on_done(functools.partial(self._pass_on, work))
+        self._wake(task)
+
     def _pass_on(self, work: Work, task: Future[Any]) -> None:
+        self._working.pop(work, None)
+        self._tasks.pop(cast("SimulatedTask[Any]", task), None)  # its failure is the work's
         if work.claim():
             assert task._outcome is not None
             work.future._resolve(task._outcome)
 
     def _time_out(self, work: Work) -> None:
-        if work.claim():
-            self._note(f"work {work.name} is written off")
+        if not work.claim():
+            return
+        self._note(f"work {work.name} is written off")
+        task = self._working.get(work)
+        if task is None:
             self._workers.lost_total += 1
-            work.time_out()
+        else:
+            task.cancel()  # as on a real loop; what does not end then is not simulated
+        work.time_out()

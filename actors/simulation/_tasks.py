@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,12 +24,20 @@ class SimulatedTask(SimulatedFuture[T]):
     """A coroutine in a simulation, and the future of what it returns. It may await futures of actors,
     other tasks and `sim.sleep()`; between two awaits anything else may run."""
 
-    def __init__(self, simulation: Simulation, coroutine: Coroutine[Any, Any, T], name: str) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        coroutine: Coroutine[Any, Any, T],
+        name: str,
+        context: contextvars.Context | None = None,
+    ) -> None:
         super().__init__(simulation, "somebody", f"task {name} to end")
         self.name = name
         self._coroutine = coroutine
         self._awaiting: Future[Any] | None = None
+        self._context = contextvars.copy_context() if context is None else context
         self._cancelling = False
+        self._running = False
         self._seen = False
 
     def get(self, *, timeout: float | None = None) -> T:
@@ -45,6 +54,8 @@ class SimulatedTask(SimulatedFuture[T]):
         if self.done():
             return
         self._cancelling = True
+        if self._running:
+            return  # it hears of it at its next await
         if self._awaiting is not None:
             self._awaiting.forget(self._go_on)
             self._awaiting = None
@@ -52,28 +63,39 @@ class SimulatedTask(SimulatedFuture[T]):
 
     def advance(self) -> None:
         """Run to the next await."""
-        cancelling, self._cancelling = self._cancelling, False
+        if self.done():
+            return
+        self._running = True
         try:
-            if cancelling:
-                awaited = self._coroutine.throw(asyncio.CancelledError())
-            else:
-                awaited = self._coroutine.send(None)
+            awaited = self._context.run(self._resume)
         except StopIteration as stop:
             self._resolve((stop.value, None))
-            return
         except (Exception, asyncio.CancelledError):
             self._resolve((None, sys.exc_info()))
-            return
+        else:
+            self._wait_for(awaited)
+        finally:
+            self._running = False
+
+    def _resume(self) -> Any:
+        cancelling, self._cancelling = self._cancelling, False
+        if cancelling:
+            return self._coroutine.throw(asyncio.CancelledError())
+        return self._coroutine.send(None)
+
+    def _wait_for(self, awaited: Any) -> None:
         if not isinstance(awaited, Future):
             self._coroutine.close()
             self.set_exception(
                 TypeError(f"task {self.name} awaits {awaited!r}, which is not in the simulation")
             )
-            return
-        self._awaiting = awaited
-        if isinstance(awaited, SimulatedFuture) and awaited.waiter == "somebody":
-            awaited.waiter = f"task {self.name}"
-        self._awaiting.on_done(self._go_on)
+        elif self._cancelling:
+            self._simulation._wake(self)
+        else:
+            self._awaiting = awaited
+            if isinstance(awaited, SimulatedFuture) and awaited.waiter == "somebody":
+                awaited.waiter = f"task {self.name}"
+            self._awaiting.on_done(self._go_on)
 
     def close(self) -> None:
         """End the coroutine where it is: its simulation has ended."""

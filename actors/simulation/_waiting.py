@@ -40,9 +40,7 @@ class SimulatedFuture(Future[T]):
         if self._get_hook is not None:
             return self._run_hook(timeout)
         _refuse_in_a_handler()
-        self._simulation._drive_until(self, timeout)
-        assert self._outcome is not None
-        return self._outcome
+        return self._simulation._drive_until(self, timeout)
 
     def _settled(self) -> Generator[Any, None, None]:
         yield self

@@ -11,6 +11,7 @@ import pytest
 
 from greenroom.actors import Actor, ActorRef, RestartPolicy, Runtime
 from greenroom.actors import _courtesy as courtesy
+from greenroom.actors._threads import LOCAL, ThreadState
 from greenroom.messages import ChildFailed
 from tests.actors.actors import PATIENCE, Counter, Recorder, all_at_once
 
@@ -151,9 +152,9 @@ def test_threads_that_ask_without_pause_give_way_and_leave_the_line(
     stood_in_line: list[int] = []
     real = courtesy._stand_in_line
 
-    def count(patience: float) -> None:
+    def count(thread: ThreadState, patience: float) -> None:
         stood_in_line.append(threading.get_ident())
-        real(patience)
+        real(thread, patience)
 
     monkeypatch.setattr(courtesy, "_stand_in_line", count)
     counter = runtime.start(Counter)
@@ -172,17 +173,18 @@ def test_threads_that_ask_without_pause_give_way_and_leave_the_line(
 
 
 def test_one_in_line_whom_nobody_lets_go_goes_on_by_itself() -> None:
-    courtesy.IN_FLIGHT.append(None)  # somebody who runs, and never gives way
+    somebody = ThreadState()  # who runs, and never gives way
+    courtesy.IN_FLIGHT[somebody] = None
     try:
-        courtesy._stand_in_line(patience=0.01)
+        courtesy._stand_in_line(LOCAL.state, patience=0.01)
     finally:
-        courtesy.IN_FLIGHT.pop()
+        del courtesy.IN_FLIGHT[somebody]
 
     assert not courtesy._line
     assert not courtesy.IN_FLIGHT
 
 
 def test_the_only_thread_in_flight_does_not_wait_for_anybody() -> None:
-    courtesy._stand_in_line(patience=PATIENCE)
+    courtesy._stand_in_line(LOCAL.state, patience=PATIENCE)
 
     assert not courtesy._line
