@@ -54,7 +54,7 @@ class Crew(Generic[J]):
         with self._lock:
             self._waiting_jobs += 1
             self._queue.put(job)
-            self._reinforce()
+        self._reinforce()
 
     def alive(self) -> int:
         """Tell how many threads there are."""
@@ -73,7 +73,7 @@ class Crew(Generic[J]):
         """Count a thread no more: it is stuck in its job. Another may be started in its place."""
         with self._lock:
             self._threads.discard(thread)
-            self._reinforce()
+        self._reinforce()
 
     def close(self) -> list[J]:
         """Have every thread end behind what it is doing. Returns the jobs that nobody has begun."""
@@ -86,24 +86,35 @@ class Crew(Generic[J]):
         """Wait for the threads, `patience` seconds in all. Returns jobs that came after `close()`."""
         deadline = time.monotonic() + patience
         for thread in list(self._threads):
-            if thread is not threading.current_thread():
+            # One that is not alive has yet to be started, finds that we are closed, and ends.
+            if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(timeout=max(0.0, deadline - time.monotonic()))
         return self._take_all()
 
     def _reinforce(self) -> None:
-        if len(self._threads) >= self._most or self._waiting_threads >= self._waiting_jobs:
+        thread = self._recruit()
+        if thread is None:
             return
-        self._started += 1
-        name = f"{self._name}-{self._started}"
-        thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
-        self._threads.add(thread)
-        self._waiting_threads += 1
         try:
-            thread.start()  # under the lock: whoever finds it in the set may join it
+            # Not under the lock: start() waits for the new thread, and the garbage collector may run
+            # there, and a finaliser may want the lock.
+            thread.start()
         except BaseException:
-            self._threads.discard(thread)
-            self._waiting_threads -= 1
+            with self._lock:
+                self._threads.discard(thread)
+                self._waiting_threads -= 1
             raise
+
+    def _recruit(self) -> threading.Thread | None:
+        with self._lock:
+            if len(self._threads) >= self._most or self._waiting_threads >= self._waiting_jobs:
+                return None
+            self._started += 1
+            name = f"{self._name}-{self._started}"
+            thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
+            self._threads.add(thread)
+            self._waiting_threads += 1
+            return thread
 
     def _take_all(self) -> list[J]:
         jobs: list[J] = []

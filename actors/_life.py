@@ -203,12 +203,12 @@ class Life:
 
     def _fail(self, message: Any, exception: BaseException, *, notify_actor: bool = True) -> None:
         """End this incarnation. With a parent the mailbox waits for it, else it is closed."""
-        self.runtime._report_failure(self)
         if type(message) is ChildFailed:
             message.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # we could not decide
         actor = self.actor
         if actor is None:
-            return  # it raised after it had stopped
+            return  # it raised after it had stopped, which was reported then
+        self.runtime._report_failure(self)
         orphan = self.parent is None or self.parent.state == CLOSED
         if orphan:
             self._close()

@@ -21,12 +21,13 @@ open, was held up, and puts its message after the last one was handled, then tri
 whoever gets it finds the mailbox closed and refuses what is there. pykka looks first and puts then, and
 a message between the two waits for ever.
 
-Why a signal does not wedge an actor. A signal handler may raise between any two steps on the main
-thread, also between taking the baton and knowing that we have it. So the baton is a dict with one
+Why a signal does not wedge an actor. A signal handler may raise between almost any two steps on the
+main thread, also between taking the baton and knowing that we have it. So the baton is a dict with one
 place, and who takes it puts a token there that is its own: `setdefault` is a single step, and whoever
-cleans up after an exception can tell whether the baton is still ours. (What remains is the one step
-between taking somebody's message out of the queue and noting it: a handler that raises exactly there
-costs that message its answer.)
+cleans up after an exception can tell whether the baton is still ours. In the same way somebody's
+message must not vanish between the queue and our hand: after a call returns, the interpreter looks for
+signals, but after a step of a `for` loop it does not, so the message is taken by a loop of one. What was
+in hand when the exception came is refused; if it was told and not asked, that is all that is lost.
 
 Sends from inside a handler are not run on its stack. They go on the thread's ready list, and `drive()`,
 at the bottom of the stack, works through it. Context variables: a handler sees those of its sender,
@@ -177,7 +178,9 @@ class Mailbox(Life):
                 if self.state != OPEN or self._backlog is not None:
                     budget = self._run_unusual(budget)
                 while self.state == OPEN and budget > 0 and not queue.empty():
-                    message, self.replying, context = queue.get_nowait()
+                    # A loop of one: see "Why a signal does not wedge an actor".
+                    for message, self.replying, context in iter(queue.get_nowait, None):  # noqa: B007
+                        break
                     budget -= 1
                     self._handle_in(context, message)
                 if self.state == CLOSED:
@@ -237,7 +240,8 @@ class Mailbox(Life):
             self.end_for_good()
         while self._backlog and self.state == OPEN and budget > 0:
             budget -= 1
-            message, self.replying, context = self._backlog.popleft()
+            for message, self.replying, context in iter(self._backlog.popleft, None):  # noqa: B007, B020
+                break
             self._handle_in(context, message)
         if not self._backlog:
             self._backlog = None

@@ -17,6 +17,7 @@ import pykka
 from greenroom.actors._life import CLOSED
 from greenroom.actors._mailbox import Mailbox
 from greenroom.actors._runtime import Runtime, check_timeout, describe, name_of
+from greenroom.actors._threads import LOCAL
 from greenroom.actors._timers import ManualClock
 from greenroom.actors._workers import Work
 from greenroom.actors.simulation._faults import Faults
@@ -230,6 +231,14 @@ class Simulation(Runtime):
             msg = f"still not done after {self._most_steps} steps of seed {self.seed}:\n{self.waiting()}"
             raise NotIdle(msg)
         self._steps_left -= 1
+        entered = LOCAL.state.entered
+        entered.append(self)  # what runs now is in here, whether or not the test is in a `with`
+        try:
+            return self._choose(end)
+        finally:
+            entered.remove(self)
+
+    def _choose(self, end: float) -> bool:
         due = self._time.next_due()
         time_may_pass = due is not None and due <= end
         if not self._runnable:

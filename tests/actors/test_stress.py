@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import Any
 
 import pykka
 import pytest
 
-from greenroom.actors import Actor, ActorRef, RestartPolicy, Runtime
+from greenroom.actors import Actor, ActorRef, Future, RestartPolicy, Runtime
 from greenroom.actors import _courtesy as courtesy
 from greenroom.actors._threads import LOCAL, ThreadState
 from greenroom.messages import ChildFailed
-from tests.actors.actors import PATIENCE, Counter, Recorder, all_at_once
+from tests.actors.actors import PATIENCE, Counter, Recorder, all_at_once, in_thread, join_all
 
 
 def test_one_message_of_an_actor_at_a_time_and_none_lost(runtime: Runtime) -> None:
@@ -147,8 +146,10 @@ def test_spawning_and_stopping_on_all_threads_leaves_nothing(runtime: Runtime) -
 def test_threads_that_ask_without_pause_give_way_and_leave_the_line(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(courtesy, "SHORTEST", 1)
-    monkeypatch.setattr(courtesy, "LONGEST", 1)
+    monkeypatch.setattr(courtesy, "SHORTEST", 10)
+    monkeypatch.setattr(courtesy, "LONGEST", 10)
+    monkeypatch.setattr(courtesy, "PATIENCE", 0.0)
+    monkeypatch.setattr(courtesy, "PACE", PATIENCE)
     stood_in_line: list[int] = []
     real = courtesy._stand_in_line
 
@@ -158,17 +159,30 @@ def test_threads_that_ask_without_pause_give_way_and_leave_the_line(
 
     monkeypatch.setattr(courtesy, "_stand_in_line", count)
     counter = runtime.start(Counter)
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # so that threads are in flight together, however short an ask is
+    somebody = ThreadState()  # always in flight, so that there is always somebody to give way to
+    courtesy.IN_FLIGHT[somebody] = None
     try:
-        all_at_once([lambda: [counter.ask("count") for _ in range(500)]] * 8)
+        all_at_once([lambda: [counter.ask("count") for _ in range(100)]] * 8)
     finally:
-        sys.setswitchinterval(interval)
+        del courtesy.IN_FLIGHT[somebody]
 
-    assert counter.proxy().count.get() == 4000
-    assert len(set(stood_in_line)) > 1
+    assert counter.ask("count") == 801
+    assert len(stood_in_line) >= 8 * 9
     assert not courtesy._line
+    assert not courtesy.IN_FLIGHT
+
+
+def test_a_thread_that_only_waits_makes_nobody_give_way(runtime: Runtime) -> None:
+    """It does not want the interpreter: whoever stood in line for it would stand there in vain."""
+    never: Future[int] = Future()
+    waiting = [in_thread(lambda: never.get(timeout=PATIENCE)) for _ in range(4)]
+    counter = runtime.start(Counter)
+    for _ in range(500):
+        counter.ask("count")
+
+    assert not courtesy.IN_FLIGHT
+    never.set(1)
+    join_all(waiting)
     assert not courtesy.IN_FLIGHT
 
 
