@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 __all__ = ["IN_FLIGHT", "give_way"]
 
-ROUND = 1280
+ROUND = 960
 """How many answers a round of slices should have at the most."""
 
-LONGEST, SHORTEST = 160, 48
+LONGEST, SHORTEST = 120, 12
 """The longest and the shortest slice, in answers."""
 
 PATIENCE = 0.002

@@ -178,11 +178,11 @@ class Mailbox(Life):
                 if self.state != OPEN or self._backlog is not None:
                     budget = self._run_unusual(budget)
                 while self.state == OPEN and budget > 0 and not queue.empty():
-                    # A loop of one: see "Why a signal does not wedge an actor".
-                    for message, self.replying, context in iter(queue.get_nowait, None):  # noqa: B007
-                        break
                     budget -= 1
-                    self._handle_in(context, message)
+                    # A loop of one: see "Why a signal does not wedge an actor".
+                    for message, self.replying, context in iter(queue.get_nowait, None):
+                        self._handle_in(context, message)
+                        break
                 if self.state == CLOSED:
                     self.refuse_all()
                 whole = True
@@ -240,9 +240,10 @@ class Mailbox(Life):
             self.end_for_good()
         while self._backlog and self.state == OPEN and budget > 0:
             budget -= 1
-            for message, self.replying, context in iter(self._backlog.popleft, None):  # noqa: B007, B020
+            take = self._backlog.popleft
+            for message, self.replying, context in iter(take, None):
+                self._handle_in(context, message)
                 break
-            self._handle_in(context, message)
         if not self._backlog:
             self._backlog = None
         return budget

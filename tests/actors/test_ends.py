@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 import pytest
+from pykka.messages import ProxyCall
 
 from greenroom.actors import (
     Actor,
@@ -174,7 +175,7 @@ def test_the_second_of_two_stops_waits_for_the_children_too(runtime: Runtime) ->
     gate.wait_reached()
     parent.proxy().failures = [parents_gate]
 
-    hold_up = pykka.messages.ProxyCall(("failures", "sort"), (), {"key": _wait})
+    hold_up = ProxyCall(("failures", "sort"), (), {"key": _wait})
     runner = in_thread(lambda: parent.ask(hold_up))
     parents_gate.wait_reached()
     first, second = parent.stop(block=False), parent.stop(block=False)

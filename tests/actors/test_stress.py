@@ -162,12 +162,15 @@ def test_threads_that_ask_without_pause_give_way_and_leave_the_line(
     somebody = ThreadState()  # always in flight, so that there is always somebody to give way to
     courtesy.IN_FLIGHT[somebody] = None
     try:
+        for _ in range(111):
+            counter.ask("count")
+        assert len(stood_in_line) in (10, 11)  # each 11th, and the first may have been due already
         all_at_once([lambda: [counter.ask("count") for _ in range(100)]] * 8)
     finally:
         del courtesy.IN_FLIGHT[somebody]
 
-    assert counter.ask("count") == 801
-    assert len(stood_in_line) >= 8 * 9
+    assert counter.ask("count") == 912
+    assert len(set(stood_in_line)) > 1
     assert not courtesy._line
     assert not courtesy.IN_FLIGHT
 
