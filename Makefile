@@ -26,20 +26,16 @@ pytest := $(python) -m pytest -n $(WORKERS) --dist loadgroup
 
 # A thread switch every microsecond instead of every 5 ms: races that hide otherwise come out.
 small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
-racy := $(wildcard tests/actors tests/simulation)
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-switch check format bench serve conformance clean
+.PHONY: help test check format bench serve conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: $(ready) ## run all tests; those of the runtime also with a tiny thread switch interval
-	$(if $(racy),$(small_switch_interval) $(pytest) $(racy) $(ARGS))
-	$(pytest) $(ARGS)
-
-test-switch: $(ready) ## run all tests with a tiny thread switch interval
+test: $(ready) ## run all tests, first with a tiny thread switch interval, then as usual
 	$(small_switch_interval) $(pytest) $(ARGS)
+	$(pytest) $(ARGS)
 
 check: $(ready) ## format, lint and types (mypy, pyright), of what ships and of the tests
 	$(python) -m ruff format --check .

@@ -1,4 +1,44 @@
-"""The actor runtime."""
+"""The actor runtime: pykka's actors, without a thread for each.
+
+Purpose. A session of a chat gateway is an actor: state with one owner, changed by messages only. A
+gateway has tens of thousands of them, nearly all idle, and is called from threads and from event loops.
+So an idle actor must cost next to nothing, a call to one no thread switch, and awaiting one must not
+block a loop.
+
+    class Counter(Actor):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = 0
+
+        def add(self, n: int) -> int:
+            self.count += n
+            return self.count
+
+    counter = Counter.start().proxy()
+    counter.add(1).get()          # in a thread
+    await counter.add(1)          # on an event loop
+
+The thread that brings a message runs the actor if nobody is running it; whoever runs it takes what
+arrives meanwhile. `docs/architecture.md` has the picture, `_mailbox` the argument, `_life` how an actor
+fails and ends, `_courtesy` how threads share the interpreter.
+
+Guarantees, each with tests in `tests/actors/`:
+
+- One message of an actor at a time, ever; messages of one sender in the order they were sent
+  (`test_mailbox`, `test_mailbox_model`, `test_stress`).
+- Every ask is answered: with a value, an exception, or `ActorDeadError`. Every tell is handled, refused,
+  kept for the next incarnation or reported as a dead letter (`test_mailbox_model`, `test_ends`).
+- A deferred reply is answered, or answers for itself (`test_replies`).
+- A parent hears of a child's failure with all it needs to restart it without losing a message
+  (`test_failures`). Children go with their parent.
+- Waiting for an unready future inside a handler raises at once (`test_mailbox`).
+- Awaiting wakes the right event loop and never blocks it, cancellation included (`test_asyncio`).
+- Stuck work is written off at its timeout, delays nobody after that, and does not keep the process alive
+  (`test_workers`).
+
+When not to use it: for handlers that compute for long or block. They run on somebody else's thread. Do
+such work with `runtime.submit()`, and get its outcome as a message with `pipe_to_self()`.
+"""
 
 from greenroom.actors._actor import Actor
 from greenroom.actors._errors import (

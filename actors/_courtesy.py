@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["IN_FLIGHT", "give_way"]
 
-ROUND = 960
-"""How many answers a round of slices should have at the most."""
+LONGEST, SHORTEST = 120, 8
+"""The longest and the shortest slice, in answers. One in `LONGEST` asks pays, so p99 does not."""
 
-LONGEST, SHORTEST = 120, 12
-"""The longest and the shortest slice, in answers."""
+CROWD = 8
+"""With more threads than this slices get shorter, by the square, to keep the round short."""
 
 PATIENCE = 0.002
 """How many seconds one in line waits, beyond a round, for somebody to let it go."""
@@ -66,7 +66,7 @@ def give_way(thread: ThreadState) -> None:
     Called with nothing held, once a slice and not once an answer: it reads the clock.
     """
     others = len(IN_FLIGHT)
-    answers = max(SHORTEST, min(LONGEST, ROUND // (others + 1)))
+    answers = max(SHORTEST, LONGEST * CROWD * CROWD // max(CROWD, others) ** 2)
     took = perf_counter() - thread.slice_began
     if took < answers * PACE and _has_gil:
         _stand_in_line(thread, PATIENCE + took * (others + 1))

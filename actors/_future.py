@@ -88,7 +88,10 @@ class Future(pykka.Future[T], Generic[T]):
                 thread.answers_left -= 1
                 if thread.answers_left < 0:
                     give_way(thread)
-        return self._unpack(outcome)
+        value, exc_info = outcome
+        if exc_info is None:
+            return value  # type: ignore[no-any-return]  # a cast is a call
+        raise _raisable(exc_info)
 
     def set(self, value: T | None = None) -> None:
         """Set the value. Raises `queue.Full` if there is an outcome, or a get hook, already."""
@@ -156,17 +159,14 @@ class Future(pykka.Future[T], Generic[T]):
         if outcome is None:
             yield from self._settled()
             outcome = self._outcome or self._wait(0.0)
-        return self._unpack(outcome)
+        value, exc_info = outcome
+        if exc_info is None:
+            return value  # type: ignore[no-any-return]  # a cast is a call
+        raise _raisable(exc_info)
 
     __iter__ = __await__
 
     # For the runtime.
-
-    def _unpack(self, outcome: Outcome) -> T:
-        value, exc_info = outcome
-        if exc_info is None:
-            return cast("T", value)
-        raise _raisable(exc_info)
 
     def _settle(self, outcome: Outcome) -> None:
         """Set once: of two threads that try, one succeeds and the other gets `queue.Full`."""

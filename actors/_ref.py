@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
+from greenroom.actors._courtesy import IN_FLIGHT
 from greenroom.actors._future import Derived, Future
 from greenroom.actors._life import CLOSED
 
@@ -68,12 +69,21 @@ class ActorRef(pykka.ActorRef[A]):
         The future is awaitable: `await ref.ask(message, block=False)`.
         """
         mailbox = self.actor_inbox
-        future = mailbox.create_future(message)
+        make = mailbox.quick_future
+        future = mailbox.create_future(message) if make is None else make()
         try:
-            mailbox.send(message, future)
+            if mailbox.bound is None:
+                mailbox.deliver(message, future)
+            else:
+                mailbox.send(message, future)
         except Exception:
             future._resolve((None, sys.exc_info()))
-        return future.get(timeout=timeout) if block else future
+        if not block:
+            return future
+        outcome = future._outcome
+        if outcome is not None and outcome[1] is None and not IN_FLIGHT:
+            return outcome[0]  # what get() would do: the way of nearly every ask
+        return future.get(timeout=timeout)
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
         """Ask the actor to stop, behind what it was sent before.

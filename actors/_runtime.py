@@ -18,9 +18,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import pykka
-from pykka.messages import ProxyCall, _ActorStop
+from pykka.messages import _ActorStop
 
 from greenroom.actors._actor import Actor, _start
+from greenroom.actors._calls import check_at_least, check_seconds, describe, is_async, name_of
 from greenroom.actors._errors import RuntimeClosed, WouldBlock
 from greenroom.actors._future import Future
 from greenroom.actors._helpers import Helpers
@@ -86,12 +87,10 @@ class Runtime:
             clock: a `ManualClock` for tests; real time otherwise.
             on_dead_letter: called with the name of the actor and the message that nobody handled.
         """
-        _at_least("batch", batch, 1)
-        _at_least("helpers", helpers, 1)
-        _at_least("workers", workers, 1)
-        if slow_handler is not None and not slow_handler > 0:
-            msg = f"slow_handler must be more than 0 seconds, or None, not {slow_handler!r}"
-            raise ValueError(msg)
+        check_at_least("batch", batch, 1)
+        check_at_least("helpers", helpers, 1)
+        check_at_least("workers", workers, 1)
+        check_seconds("slow_handler", slow_handler)
         self.name = f"{name}-{next(_numbers)}"
         self.batch = batch
         self.slow_handler = math.inf if slow_handler is None else slow_handler
@@ -126,9 +125,7 @@ class Runtime:
 
     def call_every(self, interval: float, call: Callable[..., object], *args: Any) -> Timer:
         """Call every `interval` seconds until cancelled."""
-        if not interval > 0:
-            msg = f"an interval must be more than 0 seconds, not {interval!r}"
-            raise ValueError(msg)
+        check_seconds("interval", interval)
         return self._add_timer(interval, interval, call, args)
 
     def submit(
@@ -145,7 +142,7 @@ class Runtime:
         and the worker is written off. In an actor, `pipe_to_self()` turns the outcome into a message.
         """
         self._refuse_when_closed()
-        check_timeout(timeout)
+        check_seconds("timeout", timeout)
         future: Future[Any] = Future()
         name = name or name_of(call)
         if is_async(call):
@@ -372,46 +369,6 @@ class Runtime:
         outcome: Future[Any] = Future()
         self._loops.submit(Work(lambda: result, outcome, name_of(call), None), loop)
         return outcome.get()
-
-
-def check_timeout(timeout: float | None) -> None:
-    """Refuse a timeout that makes no sense."""
-    if timeout is not None and not timeout > 0:
-        msg = f"timeout must be more than 0 seconds, or None, not {timeout!r}"
-        raise ValueError(msg)
-
-
-def describe(message: Any) -> str:
-    """Name a message for a log: never what is in it."""
-    if type(message) is ProxyCall:
-        return f"{'.'.join(message.attr_path)}()"
-    return type(message).__name__
-
-
-def name_of(call: Callable[..., Any]) -> str:
-    """Name work that was given no name: the same in every process, so no address in it."""
-    plain = _without_arguments(call)
-    return str(getattr(plain, "__qualname__", type(plain).__qualname__))
-
-
-def _without_arguments(call: Callable[..., Any]) -> Callable[..., Any]:
-    while isinstance(call, functools.partial):
-        call = call.func
-    return call
-
-
-def is_async(call: Callable[..., Any]) -> bool:
-    """Tell whether calling this makes a coroutine."""
-    call = _without_arguments(call)
-    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
-        getattr(call, "__call__", None)  # noqa: B004  # an object whose __call__ is async
-    )
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if not isinstance(value, int) or value < least:
-        msg = f"{name} must be a whole number, {least} or more, not {value!r}"
-        raise ValueError(msg)
 
 
 _default: Runtime | None = None

@@ -27,6 +27,8 @@ class SimulatedMailbox(Mailbox):
 
     __slots__ = ("number",)
 
+    quick_future = None
+
     runtime: Simulation
 
     def __init__(self, simulation: Simulation, parent: Mailbox | None, number: int) -> None:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
+from greenroom.actors._calls import check_seconds, describe, name_of
 from greenroom.actors._life import CLOSED
 from greenroom.actors._mailbox import Mailbox
-from greenroom.actors._runtime import Runtime, check_timeout, describe, name_of
+from greenroom.actors._runtime import Runtime
 from greenroom.actors._threads import LOCAL
 from greenroom.actors._timers import ManualClock
 from greenroom.actors._workers import Work
@@ -153,7 +154,7 @@ class Simulation(Runtime):
     ) -> Future[Any]:
         """Do slow work: the call is made after a random, virtual time. An async one becomes a task."""
         self._refuse_when_closed()
-        check_timeout(timeout)
+        check_seconds("timeout", timeout)
         name = name or name_of(call)
         future: SimulatedFuture[Any] = SimulatedFuture(self, self._who_runs(), f"work {name}")
         work = Work(functools.partial(call, *args), future, name, timeout)

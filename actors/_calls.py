@@ -1,0 +1,55 @@
+"""What messages and work are called in logs, and whether figures make sense."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from pykka.messages import ProxyCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["check_at_least", "check_seconds", "describe", "is_async", "name_of"]
+
+
+def describe(message: Any) -> str:
+    """Name a message for a log: never what is in it."""
+    if type(message) is ProxyCall:
+        return f"{'.'.join(message.attr_path)}()"
+    return type(message).__name__
+
+
+def name_of(call: Callable[..., Any]) -> str:
+    """Name work that was given no name: the same in every process, so no address in it."""
+    plain = _without_arguments(call)
+    return str(getattr(plain, "__qualname__", type(plain).__qualname__))
+
+
+def is_async(call: Callable[..., Any]) -> bool:
+    """Tell whether calling this makes a coroutine."""
+    call = _without_arguments(call)
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
+        getattr(call, "__call__", None)  # noqa: B004  # an object whose __call__ is async
+    )
+
+
+def _without_arguments(call: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(call, functools.partial):
+        call = call.func
+    return call
+
+
+def check_at_least(name: str, value: int, least: int) -> None:
+    """Refuse a number that is too small, or none."""
+    if not isinstance(value, int) or value < least:
+        msg = f"{name} must be a whole number, {least} or more, not {value!r}"
+        raise ValueError(msg)
+
+
+def check_seconds(name: str, value: float | None) -> None:
+    """Refuse a time that is not more than nothing. `None` is fine."""
+    if value is not None and not value > 0:
+        msg = f"{name} must be more than 0 seconds, or None, not {value!r}"
+        raise ValueError(msg)
