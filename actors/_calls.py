@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from pykka.messages import ProxyCall
+from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,9 +16,14 @@ __all__ = ["check_at_least", "check_seconds", "describe", "is_async", "name_of"]
 
 def describe(message: Any) -> str:
     """Name a message for a log: never what is in it."""
-    if type(message) is ProxyCall:
+    kind = type(message)
+    if kind is ProxyCall:
         return f"{'.'.join(message.attr_path)}()"
-    return type(message).__name__
+    if kind is ProxyGetAttr:
+        return f"a look at {'.'.join(message.attr_path)}"
+    if kind is ProxySetAttr:
+        return f"a change of {'.'.join(message.attr_path)}"
+    return kind.__name__
 
 
 def name_of(call: Callable[..., Any]) -> str:
