@@ -16,7 +16,7 @@ __all__ = ["check_at_least", "check_seconds", "describe", "is_async", "name_of"]
 
 def describe(message: Any) -> str:
     """Name a message for a log: never what is in it."""
-    kind: type[Any] = type(message)
+    kind: type[Any] = message.__class__
     if kind is ProxyCall:
         return f"{'.'.join(message.attr_path)}()"
     if kind is ProxyGetAttr:
