@@ -32,10 +32,12 @@ from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from greenroom.actors._threads import in_flight
+
 if TYPE_CHECKING:
     from greenroom.actors._threads import ThreadState
 
-__all__ = ["IN_FLIGHT", "give_way"]
+__all__ = ["give_way"]
 
 LONGEST, SHORTEST = 120, 8
 """The longest and the shortest slice, in answers. One in `LONGEST` asks pays, so p99 does not."""
@@ -49,12 +51,6 @@ PATIENCE = 0.002
 PACE = 0.00005
 """A thread whose answers came slower than this, in seconds, has let others run by itself."""
 
-IN_FLIGHT: dict[ThreadState, None] = {}
-"""The threads that run actors, or have just been woken by an answer, or stand in line.
-
-A thread that waits for an answer is not in here: it does not want the interpreter yet.
-"""
-
 _line: deque[threading.Lock] = deque()
 
 _has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -65,10 +61,10 @@ def give_way(thread: ThreadState) -> None:
 
     Called with nothing held, once a slice and not once an answer: it reads the clock.
     """
-    others = len(IN_FLIGHT)
+    others = in_flight()
     answers = max(SHORTEST, LONGEST * CROWD * CROWD // max(CROWD, others) ** 2)
     took = perf_counter() - thread.slice_began
-    if took < answers * PACE and _has_gil:
+    if others and took < answers * PACE and _has_gil:
         _stand_in_line(thread, PATIENCE + took * (others + 1))
     thread.answers_left = answers
     thread.slice_began = perf_counter()
@@ -77,16 +73,16 @@ def give_way(thread: ThreadState) -> None:
 def _stand_in_line(thread: ThreadState, patience: float) -> None:
     turn = threading.Lock()
     turn.acquire()
-    IN_FLIGHT[thread] = None
+    thread.waking = True
     _line.append(turn)
     try:
-        if len(IN_FLIGHT) <= len(_line):
+        if in_flight() <= len(_line):
             # Everybody is in line. The first may well be ourselves: then we go on at once.
             _let_the_first_go()
         if not turn.acquire(timeout=patience):
             _leave(turn)
     finally:
-        IN_FLIGHT.pop(thread, None)
+        thread.waking = False
 
 
 def _let_the_first_go() -> None:

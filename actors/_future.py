@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import pykka
 
-from greenroom.actors._courtesy import IN_FLIGHT, give_way
+from greenroom.actors._courtesy import give_way
 from greenroom.actors._errors import WouldBlock
 from greenroom.actors._threads import LOCAL
 
@@ -82,12 +82,11 @@ class Future(pykka.Future[T], Generic[T]):
         outcome = self._outcome
         if outcome is None:
             outcome = self._wait(timeout)
-        elif IN_FLIGHT:
+        else:
             thread = LOCAL.state
-            if not thread.driving:
-                thread.answers_left -= 1
-                if thread.answers_left < 0:
-                    give_way(thread)
+            thread.answers_left -= 1
+            if thread.answers_left < 0 and not thread.driving:
+                give_way(thread)
         value, exc_info = outcome
         if exc_info is None:
             return value  # type: ignore[no-any-return]  # a cast is a call
@@ -205,7 +204,7 @@ class Future(pykka.Future[T], Generic[T]):
         woken.acquire()
 
         def wake(_: Future[T]) -> None:
-            IN_FLIGHT[thread] = None  # from here on that thread wants the interpreter
+            thread.waking = True  # from here on that thread wants the interpreter
             woken.release()
 
         in_time = False
@@ -215,7 +214,7 @@ class Future(pykka.Future[T], Generic[T]):
         finally:
             if not in_time and not self.forget(wake):
                 woken.acquire(timeout=1.0)  # it is being called at this moment
-            IN_FLIGHT.pop(thread, None)
+            thread.waking = False
         if self._outcome is None:
             msg = f"{timeout} seconds"
             raise pykka.Timeout(msg)

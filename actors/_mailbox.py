@@ -45,7 +45,6 @@ from uuid import uuid4
 
 import pykka
 
-from greenroom.actors._courtesy import IN_FLIGHT
 from greenroom.actors._dispatch import SPECIAL
 from greenroom.actors._errors import MailboxFull
 from greenroom.actors._future import Future
@@ -144,7 +143,6 @@ class Mailbox(Life):
         """Clean up after an exception out of nowhere: let go of the baton if it is still ours."""
         if self.baton.get(HOLDER) is token:
             thread.driving, thread.running = False, None
-            IN_FLIGHT.pop(thread, None)
             del self.baton[HOLDER]
             self.runtime._hand_over(self)
 
@@ -284,7 +282,6 @@ def drive(thread: ThreadState, mailbox: Mailbox, token: object, first: Item | No
     """
     ready = thread.ready
     try:
-        IN_FLIGHT[thread] = None
         thread.driving = True
         budget = mailbox.run(thread, mailbox.runtime.batch, token, first)
         while ready and budget > 0:
@@ -297,7 +294,6 @@ def drive(thread: ThreadState, mailbox: Mailbox, token: object, first: Item | No
         raise
     finally:
         thread.driving = False
-        IN_FLIGHT.pop(thread, None)
         if ready:
             waiting = dict.fromkeys(ready)
             ready.clear()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
-from greenroom.actors._courtesy import IN_FLIGHT
 from greenroom.actors._future import Derived, Future
 from greenroom.actors._life import CLOSED
 
@@ -78,12 +77,7 @@ class ActorRef(pykka.ActorRef[A]):
                 mailbox.send(message, future)
         except Exception:
             future._resolve((None, sys.exc_info()))
-        if not block:
-            return future
-        outcome = future._outcome
-        if outcome is not None and outcome[1] is None and not IN_FLIGHT:
-            return outcome[0]  # what get() would do: the way of nearly every ask
-        return future.get(timeout=timeout)
+        return future.get(timeout=timeout) if block else future
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
         """Ask the actor to stop, behind what it was sent before.

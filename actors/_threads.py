@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from greenroom.actors._ref import ActorRef
     from greenroom.actors._runtime import Runtime
 
-__all__ = ["LOCAL", "Birth", "ThreadState"]
+__all__ = ["LOCAL", "Birth", "ThreadState", "in_flight"]
 
 
 class Birth:
@@ -36,11 +37,24 @@ class Birth:
 class ThreadState:
     """One thread's. A plain object behind a thread-local, so that a message costs one look-up."""
 
-    __slots__ = ("answers_left", "birth", "driving", "entered", "ready", "running", "slice_began")
+    __slots__ = (
+        "__weakref__",
+        "answers_left",
+        "birth",
+        "driving",
+        "entered",
+        "ready",
+        "running",
+        "slice_began",
+        "waking",
+    )
 
     def __init__(self) -> None:
         self.driving = False
         """Whether this thread is running actors. What is sent meanwhile goes on the ready list."""
+
+        self.waking = False
+        """Whether it was woken by an answer and does not run yet, or stands in line to run."""
 
         self.ready: deque[Mailbox] = deque()
         """Mailboxes that got a message from a handler on this thread, in order."""
@@ -59,6 +73,22 @@ class ThreadState:
 
         self.birth: Birth | None = None
         """Set from `start()` until the constructor of `Actor` has taken it."""
+
+        key = id(self)
+        _every[key] = weakref.ref(self, lambda _: _every.pop(key, None))
+
+
+_every: dict[int, weakref.ref[ThreadState]] = {}
+
+
+def in_flight() -> int:
+    """Tell how many threads run actors, or want to go on and wait for the interpreter.
+
+    It looks at each thread that ever had to do with actors and still lives; the threads themselves
+    only set flags of their own, which costs them nothing. One that waits for an answer does not count.
+    """
+    states = [ref() for ref in list(_every.values())]
+    return sum(state is not None and (state.driving or state.waking) for state in states)
 
 
 class _Local(threading.local):

@@ -11,7 +11,7 @@ import pytest
 
 from greenroom.actors import Actor, ActorRef, Future, RestartPolicy, Runtime
 from greenroom.actors import _courtesy as courtesy
-from greenroom.actors._threads import LOCAL, ThreadState
+from greenroom.actors._threads import LOCAL, ThreadState, in_flight
 from greenroom.messages import ChildFailed
 from tests.actors.actors import PATIENCE, Counter, Recorder, all_at_once, in_thread, join_all
 
@@ -161,7 +161,7 @@ def test_threads_that_ask_without_pause_give_way_and_leave_the_line(
     monkeypatch.setattr(courtesy, "_stand_in_line", count)
     counter = runtime.start(Counter)
     somebody = ThreadState()  # always in flight, so that there is always somebody to give way to
-    courtesy.IN_FLIGHT[somebody] = None
+    somebody.waking = True
     LOCAL.state.answers_left, LOCAL.state.slice_began = 0, perf_counter()
     try:
         for _ in range(111):
@@ -169,12 +169,12 @@ def test_threads_that_ask_without_pause_give_way_and_leave_the_line(
         assert len(stood_in_line) == 11  # the first, and each 11th after it
         all_at_once([lambda: [counter.ask("count") for _ in range(100)]] * 8)
     finally:
-        del courtesy.IN_FLIGHT[somebody]
+        somebody.waking = False
 
     assert counter.ask("count") == 912
     assert len(set(stood_in_line)) > 1
     assert not courtesy._line
-    assert not courtesy.IN_FLIGHT
+    assert in_flight() == 0
 
 
 def test_a_thread_that_only_waits_makes_nobody_give_way(runtime: Runtime) -> None:
@@ -185,22 +185,22 @@ def test_a_thread_that_only_waits_makes_nobody_give_way(runtime: Runtime) -> Non
     for _ in range(500):
         counter.ask("count")
 
-    assert not courtesy.IN_FLIGHT
+    assert in_flight() == 0
     never.set(1)
     join_all(waiting)
-    assert not courtesy.IN_FLIGHT
+    assert in_flight() == 0
 
 
 def test_one_in_line_whom_nobody_lets_go_goes_on_by_itself() -> None:
     somebody = ThreadState()  # who runs, and never gives way
-    courtesy.IN_FLIGHT[somebody] = None
+    somebody.waking = True
     try:
         courtesy._stand_in_line(LOCAL.state, patience=0.01)
     finally:
-        del courtesy.IN_FLIGHT[somebody]
+        somebody.waking = False
 
     assert not courtesy._line
-    assert not courtesy.IN_FLIGHT
+    assert in_flight() == 0
 
 
 def test_the_only_thread_in_flight_does_not_wait_for_anybody() -> None:
