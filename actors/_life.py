@@ -232,8 +232,8 @@ class Life:
             self._backlog = deque()
         while not self.queue.empty():
             self._backlog.append(self.queue.get_nowait())
-        self._choice = [None]
         self.state = SUSPENDED
+        self._choice = [None]  # last: who has the choice may change the state
         failure = ChildFailed(
             ref=actor.actor_ref,
             exception=exception,
@@ -255,7 +255,7 @@ class Life:
             (self._choice or []).pop()
         except IndexError:
             return False
-        return self.state == SUSPENDED
+        return True
 
     def give_up(self) -> None:
         """End a suspended actor, unless somebody else has chosen before."""

@@ -8,12 +8,15 @@ import functools
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import pykka
 import pytest
 
-from greenroom.actors import Actor, ManualClock, Runtime, RuntimeClosed, WorkTimedOut
+from greenroom.actors import Actor, Future, ManualClock, Runtime, RuntimeClosed, WorkTimedOut
+from greenroom.actors._crew import Crew
+from greenroom.actors._workers import Work
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
 
 name_of_user: contextvars.ContextVar[str] = contextvars.ContextVar("name_of_user")
@@ -275,3 +278,41 @@ def test_work_never_waits_behind_other_work_while_there_may_be_another_worker() 
             for gate in gates:
                 gate.open()
             pykka.get_all(work, timeout=PATIENCE)
+
+
+def test_a_worker_with_a_job_in_hand_is_not_counted_on_for_the_next() -> None:
+    """1. it takes the last job out  2. another is put, and a waiting worker seen  3. it says it is busy."""
+    gates = {"first": Gate(), "second": Gate(), "warm": Gate()}
+    gates["warm"].open()
+
+    def do(job: str, _: threading.Thread) -> bool:
+        gates[job].wait()
+        return True
+
+    crew: Crew[str] = Crew("greenroom-test", 2, PATIENCE, do)
+    crew.put("warm")
+    gates["warm"].wait_reached()
+    deadline = time.monotonic() + PATIENCE
+    while crew.busy():
+        assert time.monotonic() < deadline, "the worker never came back"
+    with crew._lock:  # so that it cannot say that it is busy
+        crew.put("first")
+        while crew.queued():
+            assert time.monotonic() < deadline, "the worker never took it"
+        crew.put("second")
+
+    gates["first"].wait_reached()
+    gates["second"].wait_reached()
+    gates["first"].open()
+    gates["second"].open()
+    assert crew.close() + crew.join(PATIENCE) == []
+
+
+def test_work_that_came_back_just_in_time_is_not_written_off(runtime: Runtime) -> None:
+    work = Work(print, Future(), "commit", 1.0)
+    assert work.claim()
+
+    runtime._workers._write_off(work, threading.current_thread())
+
+    assert runtime.stats().workers_lost == 0
+    assert runtime.stats().stuck == ()
