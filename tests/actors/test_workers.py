@@ -281,7 +281,7 @@ def test_work_never_waits_behind_other_work_while_there_may_be_another_worker() 
 
 
 def test_a_worker_with_a_job_in_hand_is_not_counted_on_for_the_next() -> None:
-    """1. it takes the last job out  2. another is put, and a waiting worker seen  3. it says it is busy."""
+    """1. it takes the last job  2. another is put, and a waiting worker seen  3. it says it is busy."""
     gates = {"first": Gate(), "second": Gate(), "warm": Gate()}
     gates["warm"].open()
 
