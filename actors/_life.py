@@ -14,6 +14,7 @@ the end of the parent), so the choice itself is an object: who takes it out of `
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import threading
 from collections import deque
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     Item = tuple[Any, Future[Any] | None, Context | None]
 
 __all__ = ["CLOSED", "DOOMED", "OPEN", "STARTING", "SUSPENDED", "UNBORN", "Life"]
+
+logger = logging.getLogger("greenroom.actors")
 
 UNBORN, SUSPENDED, STARTING, DOOMED, OPEN, CLOSED = range(6)
 
@@ -101,7 +104,7 @@ class Life:
     def stop(self) -> None:
         """Stop the actor: nothing that waits behind this is handled."""
         actor = self._close()
-        self.runtime._debug("Stopped %s", self)
+        logger.debug("Stopped %s", self)
         interrupt = self._call_hook(actor.on_stop)
         future, self.replying = self.replying, None
         self._bury(future)
@@ -191,7 +194,7 @@ class Life:
             self._fail(message, exception)
             _raise(_interrupt(exception))
         else:
-            self.runtime._debug("%r in %s. Stopping all actors.", exception, self)
+            logger.debug("%r in %s. Stopping all actors.", exception, self)
             if self.state != CLOSED:
                 self.stop()
             self.runtime._stop_all()
@@ -284,9 +287,10 @@ class Life:
         self._close()
         self._bury(None)
 
-    def knock(self) -> None:
-        """See to it that somebody runs this mailbox. Needs no baton."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def knock(self) -> None:
+            """See to it that somebody runs this mailbox: the other half's. Needs no baton."""
 
     # Deferred replies. Taking one out of the dict is a single step, and decides who answers: the
     # reply, the end of the reply, or the end of the actor. Needs no baton, but for `owe`.

@@ -40,14 +40,17 @@ class Loops:
         self._own: _LoopThread | None = None
         self._started = 0
         self._closed = False
-        self.lost_total = 0
+        self._unsettled: dict[Work, None] = {}
         self._lost: dict[Work, None] = {}
+        self.lost_total = 0
 
     def submit(self, work: Work, loop: asyncio.AbstractEventLoop | None) -> None:
         """Run `work.call()`, a coroutine, on `loop` or on our own."""
         with self._lock:
             # Under the lock, so that close() comes before it, and refuses it, or after, and cancels it.
             running = _Running(self, work, loop or self._own_loop(work))
+            self._unsettled[work] = None
+            work.future.on_done(lambda _: self._unsettled.pop(work, None))
             if work.timeout is not None:
                 work.timer = self._call_later(work.timeout, running.time_out)
             try:
@@ -64,13 +67,16 @@ class Loops:
         return tuple(work.name for work in list(self._lost))
 
     def close(self) -> None:
-        """Stop our own loop."""
+        """Stop our own loop, and answer for what does not end then."""
         with self._lock:
             self._closed = True
             own, self._own = self._own, None
         if own is not None:
             own.retire(at_once=True)
             own.thread.join(timeout=GRACE)
+        for work in list(self._unsettled):
+            if work.claim():
+                work.fail(RuntimeClosed(f"{work.name} was still running when the runtime was closed"))
 
     def write_off(self, work: Work, loop: asyncio.AbstractEventLoop) -> None:
         """Count a task that did not end when it was cancelled."""

@@ -9,11 +9,11 @@ import pykka
 
 from greenroom.actors._future import Derived, Future
 from greenroom.actors._life import CLOSED
+from greenroom.actors._stop_flag import StopFlag
 
 if TYPE_CHECKING:
     from greenroom.actors._actor import Actor
     from greenroom.actors._mailbox import Mailbox
-    from greenroom.actors._stop_flag import StopFlag
 
 __all__ = ["ActorRef"]
 
@@ -46,7 +46,7 @@ class ActorRef(pykka.ActorRef[A]):
     @property
     def actor_stopped(self) -> StopFlag:  # type: ignore[override]  # what pykka's Event is used for
         """Tells whether the actor has stopped, and waits for it."""
-        return self.actor_inbox.runtime._stop_flag(self.actor_inbox)
+        return StopFlag(self.actor_inbox)
 
     def _actor_weakref(self) -> A | None:  # type: ignore[override]  # pykka's proxies call it, as here
         return cast("A | None", self.actor_inbox.actor)

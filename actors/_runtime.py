@@ -30,7 +30,6 @@ from greenroom.actors._loops import Loops
 from greenroom.actors._mailbox import Mailbox
 from greenroom.actors._registry import ActorRegistry
 from greenroom.actors._stats import RuntimeStats, Tally
-from greenroom.actors._stop_flag import StopFlag
 from greenroom.actors._threads import LOCAL, Birth
 from greenroom.actors._timers import Clock, ManualClock, ManualTimers, Timer, Timers, TimerThread
 from greenroom.actors._workers import Work, Workers
@@ -107,8 +106,8 @@ class Runtime:
             else TimerThread(f"{self.name}-timers", self.clock, self._collecting)
         )
         self._helpers = Helpers(self.name, helpers)
-        self._workers = Workers(self.name, workers, self._real_later)
-        self._loops = Loops(self.name, self._real_later)
+        self._workers = Workers(self.name, workers, self._set_timer)
+        self._loops = Loops(self.name, self._set_timer)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -121,12 +120,17 @@ class Runtime:
 
     def call_later(self, delay: float, call: Callable[..., object], *args: Any) -> Timer:
         """Call in `delay` seconds, on the timer thread: be quick. Telling an actor is quick."""
-        return self._add_timer(delay, None, call, args)
+        self._refuse_when_closed()
+        if not delay >= 0:
+            msg = f"a delay must be 0 seconds or more, not {delay!r}"
+            raise ValueError(msg)
+        return self._set_timer(delay, call, *args)
 
     def call_every(self, interval: float, call: Callable[..., object], *args: Any) -> Timer:
         """Call every `interval` seconds until cancelled."""
+        self._refuse_when_closed()
         check_seconds("interval", interval)
-        return self._add_timer(interval, interval, call, args)
+        return self._set_timer(interval, call, *args, interval=interval)
 
     def submit(
         self,
@@ -279,9 +283,6 @@ class Runtime:
         for mailbox in reversed(self._mailboxes()):
             self._stop_mailbox(mailbox)
 
-    def _stop_flag(self, mailbox: Mailbox) -> StopFlag:
-        return StopFlag(mailbox)
-
     def _when_stopped(self, mailbox: Mailbox) -> Future[None]:
         future = self._stop_waiters.setdefault(mailbox, mailbox.create_future(_ActorStop()))
         if mailbox.state == CLOSED:
@@ -319,28 +320,12 @@ class Runtime:
         self._restarts.add()
         logger.info("Restarting %s", mailbox)
 
-    def _debug(self, text: str, *args: object) -> None:
-        logger.debug(text, *args)
-
     # Time and work.
 
-    def _add_timer(
-        self,
-        delay: float,
-        interval: float | None,
-        call: Callable[..., object],
-        args: tuple[Any, ...],
+    def _set_timer(
+        self, delay: float, call: Callable[..., object], *args: Any, interval: float | None = None
     ) -> Timer:
-        self._refuse_when_closed()
-        if not delay >= 0:
-            msg = f"a delay must be 0 seconds or more, not {delay!r}"
-            raise ValueError(msg)
         timer = Timer(self.clock() + delay, interval, call, args)
-        self._timers.add(timer)
-        return timer
-
-    def _real_later(self, delay: float, call: Callable[[], object]) -> Timer:
-        timer = Timer(self.clock() + delay, None, call, ())
         self._timers.add(timer)
         return timer
 

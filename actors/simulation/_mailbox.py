@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 from pykka.messages import ProxyCall
 
+from greenroom.actors._calls import describe
 from greenroom.actors._dispatch import SPECIAL
 from greenroom.actors._life import CLOSED, SUSPENDED
 from greenroom.actors._mailbox import HOLDER, Mailbox
@@ -42,7 +43,7 @@ class SimulatedMailbox(Mailbox):
     def create_future(self, message: Any) -> Future[Any]:
         running = LOCAL.state.running
         waiter = self.runtime._who_runs() if running is None else str(running)
-        awaited = f"{self} to answer {self.runtime._describe(message)}"
+        awaited = f"{self} to answer {describe(message)}"
         return SimulatedFuture(self.runtime, waiter, awaited)
 
     def deliver(self, message: Any, future: Future[Any] | None = None) -> None:
@@ -67,7 +68,7 @@ class SimulatedMailbox(Mailbox):
 
     def handle(self, message: Any, future: Future[Any] | None) -> None:
         simulation = self.runtime
-        simulation._note(f"{self} handles {simulation._describe(message)}")
+        simulation._note(f"{self} handles {describe(message)}")
         if message.__class__ not in SPECIAL or message.__class__ is ProxyCall:
             try:
                 simulation.fault_point("handler")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
-from greenroom.actors._calls import check_seconds, describe, name_of
+from greenroom.actors._calls import check_seconds, name_of
 from greenroom.actors._life import CLOSED
 from greenroom.actors._mailbox import Mailbox
 from greenroom.actors._runtime import Runtime
@@ -203,9 +203,6 @@ class Simulation(Runtime):
 
     def _who_runs(self) -> str:
         return "somebody" if self._current is None else f"task {self._current.name}"
-
-    def _describe(self, message: Any) -> str:
-        return describe(message)
 
     def _note(self, what: str) -> None:
         self._trace.append(f"{self._time():.6f} {what}")

@@ -394,6 +394,28 @@ def test_closing_answers_for_work_that_is_still_running() -> None:
     gate.open()
 
 
+def test_closing_answers_for_async_work_that_blocks_the_loop() -> None:
+    runtime = Runtime()
+    gate = Gate()
+
+    async def blocks() -> None:
+        gate.wait()
+
+    async def behind() -> None:
+        raise AssertionError
+
+    stuck = runtime.submit(blocks, name="bad citizen")
+    gate.wait_reached()
+    waiting = runtime.submit(behind, timeout=3600.0)
+
+    runtime.close(timeout=0.01)
+
+    for future in (stuck, waiting):
+        with pytest.raises(RuntimeClosed, match="still running"):
+            future.get(timeout=PATIENCE)
+    gate.open()
+
+
 def test_closing_inside_a_handler_is_refused_and_can_be_done_after(runtime: Runtime) -> None:
     ref = runtime.start(Recorder)
 
