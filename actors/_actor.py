@@ -57,8 +57,8 @@ class Actor(pykka.Actor):
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         """Give the actor its mailbox and reference. Call it first when you override it."""
-        # pykka's constructor is replaced and not called: its event and its URN are nine tenths of what
-        # an idle actor would cost.
+        # pykka's constructor is replaced and not called: it makes an event and a URN for every actor,
+        # which most actors never have a use for.
         birth = LOCAL.state.birth
         if birth is not None and birth.successor_of is not None:
             self._actor_ref = birth.successor_of

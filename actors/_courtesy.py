@@ -3,7 +3,7 @@
 A thread that finds its actor idle never blocks, and so keeps the interpreter until the interpreter
 takes it away, 5 ms later, often in the middle of a handler and with other people's messages in the
 mailbox. With n threads that ask in a closed loop each of them then waits n times 5 ms, in no fair
-order. That was the whole far tail of the first prototype: 140 ms at 8 threads, 250 ms at 64.
+order. That was the whole far tail of the first prototype.
 
 So a thread gives way by itself, at a moment when it holds nothing: its answer is ready, it is about to
 return from `get()`. It does so only if somebody else is in flight *and* it has asked without a pause
