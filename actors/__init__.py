@@ -57,22 +57,52 @@ from greenroom.actors._restart import RestartPolicy
 from greenroom.actors._runtime import Runtime, current_runtime, default_runtime
 from greenroom.actors._stats import RuntimeStats
 from greenroom.actors._timers import ManualClock, Timer
+from greenroom.actors.board import Board
+from greenroom.actors.errors import (
+    BuildFailed,
+    GreenroomError,
+    NotSettled,
+    Overloaded,
+    RoomClosed,
+    SessionBusy,
+    SessionFailed,
+    TurnTimeout,
+)
+from greenroom.actors.hooks import AgentHooks
+from greenroom.actors.policy import Policy
+from greenroom.actors.resources import BuildContext, Resources, Settings
+from greenroom.actors.session import Session
 
 __all__ = [
     "Actor",
     "ActorError",
     "ActorRef",
     "ActorRegistry",
+    "AgentHooks",
+    "Board",
+    "BuildContext",
+    "BuildFailed",
     "Future",
+    "GreenroomError",
     "MailboxFull",
     "ManualClock",
+    "NotSettled",
+    "Overloaded",
+    "Policy",
     "Reply",
     "ReplyDropped",
+    "Resources",
     "RestartPolicy",
+    "RoomClosed",
     "Runtime",
     "RuntimeClosed",
     "RuntimeStats",
+    "Session",
+    "SessionBusy",
+    "SessionFailed",
+    "Settings",
     "Timer",
+    "TurnTimeout",
     "WorkTimedOut",
     "WouldBlock",
     "current_runtime",

@@ -105,6 +105,19 @@ class Actor(pykka.Actor):
         """Stop this actor behind what it was sent before."""
         self.actor_inbox.runtime._stop_mailbox(self.actor_inbox)
 
+    def stop_now(self) -> None:
+        """Stop this actor before anything that waits: for one that finds it has nothing left to do.
+
+        To be called in one of its handlers. What waits is refused, so that it can be sent elsewhere.
+        """
+        if LOCAL.state.running is not self.actor_inbox:
+            msg = f"stop_now() of {self.actor_inbox} was called outside its handlers: use stop()"
+            raise RuntimeError(msg)
+        mailbox = self.actor_inbox
+        replying, mailbox.replying = mailbox.replying, None  # whoever asked still gets the answer
+        mailbox.stop()
+        mailbox.replying = replying
+
     # Children.
 
     def start_child(self, actor_class: type[A], *args: Any, **kwargs: Any) -> ActorRef[A]:

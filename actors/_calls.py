@@ -11,7 +11,7 @@ from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["check_at_least", "check_seconds", "describe", "is_async", "name_of"]
+__all__ = ["check_at_least", "check_function", "check_seconds", "describe", "is_async", "name_of"]
 
 
 def describe(message: Any) -> str:
@@ -58,3 +58,10 @@ def check_seconds(name: str, value: float | None) -> None:
     if value is not None and not value > 0:
         msg = f"{name} must be more than 0 seconds, or None, not {value!r}"
         raise ValueError(msg)
+
+
+def check_function(name: str, what: str, value: object, may_be_none: bool = False) -> None:
+    """Refuse what cannot be called."""
+    if not callable(value) and not (value is None and may_be_none):
+        msg = f"{name} must be {what}, not {value!r}"
+        raise TypeError(msg)

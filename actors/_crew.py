@@ -19,6 +19,10 @@ logger = logging.getLogger("greenroom.actors")
 J = TypeVar("J")
 
 
+MOST_RELIEF = 8
+"""How many times its usual number of threads a crew may grow to when they are stuck."""
+
+
 class Crew(Generic[J]):
     """At most `most` threads that do jobs in the order they were put.
 
@@ -37,7 +41,7 @@ class Crew(Generic[J]):
     ) -> None:
         """`do(job, thread)` does a job, and tells whether the thread is still one of the crew."""
         self._name = name
-        self._most = most
+        self._usual_most = self._most = most
         self._patience = patience
         self._do = do
         self._queue: SimpleQueue[J | None] = queue.SimpleQueue()
@@ -47,6 +51,7 @@ class Crew(Generic[J]):
         self._waiting_threads = 0
         self._waiting_jobs = 0
         self._started = 0
+        self._taken = 0
         self.closed = False
 
     def put(self, job: J) -> None:
@@ -68,6 +73,19 @@ class Crew(Generic[J]):
     def queued(self) -> int:
         """Tell how many jobs wait."""
         return self._queue.qsize()
+
+    def progress(self) -> tuple[int, int]:
+        """Tell how many jobs wait, and how many were ever taken."""
+        return self._queue.qsize(), self._taken
+
+    def relieve(self, missing: int) -> int:
+        """Let so many more threads help for now. Returns how many came: there is a bound to it too."""
+        with self._lock:
+            before = len(self._threads)
+            self._most = min(max(self._usual_most, before + missing), self._usual_most * MOST_RELIEF)
+        for _ in range(missing):
+            self._reinforce()
+        return len(self._threads) - before
 
     def dismiss(self, thread: threading.Thread) -> None:
         """Count a thread no more: it is stuck in its job. Another may be started in its place."""
@@ -162,6 +180,7 @@ class Crew(Generic[J]):
                 job = self._take()
             if job is not None:
                 self._waiting_jobs -= 1
+                self._taken += 1
             else:
                 self._threads.discard(thread)
                 if self.closed:

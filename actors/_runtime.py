@@ -11,6 +11,7 @@ import inspect
 import itertools
 import logging
 import math
+import random
 import sys
 import threading
 import time
@@ -81,7 +82,7 @@ class Runtime:
             name: what the names of its threads begin with.
             batch: how many messages a thread handles for others before it hands over.
             helpers: how many threads may take over what is handed over.
-            workers: how many pieces of slow work may run at once.
+            workers: how many pieces of slow work may run at once, in each lane.
             slow_handler: a handler that takes longer, in seconds, is logged. `None`: never.
             clock: a `ManualClock` for tests; real time otherwise.
             on_dead_letter: called with the name of the actor and the message that nobody handled.
@@ -94,6 +95,8 @@ class Runtime:
         self.batch = batch
         self.slow_handler = math.inf if slow_handler is None else slow_handler
         self.clock: Clock = clock or time.monotonic
+        self.random = random.Random()
+        """For whatever is spread at random. A simulation's comes from its seed."""
         self._on_dead_letter = on_dead_letter
         self._closed = False
         self._stop_waiters: dict[Life, Future[None]] = {}
@@ -106,7 +109,8 @@ class Runtime:
             else TimerThread(f"{self.name}-timers", self.clock, self._collecting)
         )
         self._helpers = Helpers(self.name, helpers)
-        self._workers = Workers(self.name, workers, self._set_timer)
+        self._most_workers = workers
+        self._workers: dict[str, Workers] = {}
         self._loops = Loops(self.name, self._set_timer)
 
     def __repr__(self) -> str:
@@ -139,10 +143,12 @@ class Runtime:
         timeout: float | None = None,
         name: str | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        lane: str = "worker",
     ) -> Future[Any]:
         """Do slow work: a function on a worker thread, an async one on `loop` or our own event loop.
 
-        The caller's context variables go along. After `timeout` seconds the future gets `WorkTimedOut`
+        Each lane has workers of its own: what is slow in one delays nothing in another. The caller's
+        context variables go along. After `timeout` seconds the future gets `WorkTimedOut`
         and the worker is written off. In an actor, `pipe_to_self()` turns the outcome into a message.
         """
         self._refuse_when_closed()
@@ -153,7 +159,7 @@ class Runtime:
             self._loops.submit(Work(functools.partial(call, *args), future, name, timeout), loop)
         else:
             whole = functools.partial(self._call_and_await, call, args, loop)
-            self._workers.submit(Work(whole, future, name, timeout))
+            self._lane(lane).submit(Work(whole, future, name, timeout))
         return future
 
     def fault_point(self, name: str) -> None:
@@ -162,6 +168,7 @@ class Runtime:
     def stats(self) -> RuntimeStats:
         """Tell what is going on, and what has been."""
         started = self._started.total
+        crews = list(self._workers.values())
         return RuntimeStats(
             actors=started - self._ended.total,
             started=started,
@@ -172,11 +179,11 @@ class Runtime:
             hand_overs=self._hand_overs.total,
             helpers=self._helpers.alive(),
             timers=self._timers.pending(),
-            workers=self._workers.alive(),
-            workers_busy=self._workers.busy(),
-            work_queued=self._workers.queued(),
-            workers_lost=self._workers.lost_total + self._loops.lost_total,
-            stuck=(*self._workers.lost(), *self._loops.lost()),
+            workers=sum(crew.alive() for crew in crews),
+            workers_busy=sum(crew.busy() for crew in crews),
+            work_queued=sum(crew.queued() for crew in crews),
+            workers_lost=sum(crew.lost_total for crew in crews) + self._loops.lost_total,
+            stuck=(*(name for crew in crews for name in crew.lost()), *self._loops.lost()),
         )
 
     def close(self, timeout: float = 5.0) -> None:
@@ -202,7 +209,8 @@ class Runtime:
             except pykka.ActorDeadError:
                 pass
         self._loops.close()
-        self._workers.close(max(0.0, deadline - time.monotonic()))
+        for crew in list(self._workers.values()):
+            crew.close(max(0.0, deadline - time.monotonic()))
         self._timers.close()
         self._helpers.close()
 
@@ -328,6 +336,16 @@ class Runtime:
         timer = Timer(self.clock() + delay, interval, call, args)
         self._timers.add(timer)
         return timer
+
+    def _lane(self, name: str) -> Workers:
+        crew = self._workers.get(name)
+        if crew is None:
+            # Two threads may be here at once: setdefault is a single step, one of them wins.
+            crew = Workers(f"{self.name}-{name}", self._most_workers, self._set_timer)
+            crew = self._workers.setdefault(name, crew)
+            if self._closed:
+                crew.close(0.0)
+        return crew
 
     def _collecting(self, call: Callable[[], object]) -> None:
         """Call, and have helpers run the actors that were told something: the thread is the timers'."""

@@ -10,6 +10,9 @@
 The timeout counts from when the work begins, not from when it was submitted. So any number of wedged
 calls delay the others by their timeout at most, and never keep the process alive: the threads are
 daemons.
+
+A timeout may be long, and the calls that are stuck may be as many as the workers. So when work that was
+waiting a second ago has still not begun, more workers help, up to a bound, until nothing waits.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ logger = logging.getLogger("greenroom.actors")
 
 PATIENCE = 10.0
 """A worker that found nothing to do for so many seconds ends."""
+
+RELIEF = 1.0
+"""Work that has waited for so many seconds is worth another worker."""
 
 
 class Work:
@@ -86,11 +92,13 @@ class Workers:
     def __init__(
         self, name: str, most: int, call_later: Callable[[float, Callable[[], object]], Timer]
     ) -> None:
-        self._crew: Crew[Work] = Crew(f"{name}-worker", most, PATIENCE, self._do)
+        self._crew: Crew[Work] = Crew(name, most, PATIENCE, self._do)
         self._call_later = call_later
         self._lock = threading.RLock()  # reentrant: see Crew
         self._running: dict[threading.Thread, Work] = {}
         self._lost: dict[threading.Thread, str] = {}
+        self._name = name
+        self._watching = False
         self.lost_total = 0
 
     def submit(self, work: Work) -> None:
@@ -98,6 +106,8 @@ class Workers:
         self._crew.put(work)
         if self._crew.closed:
             self._refuse(self._crew.close())
+        elif self._crew.queued() and not self._watching:
+            self._watch()
 
     def busy(self) -> int:
         """Tell how many are at work, those written off not counted."""
@@ -122,6 +132,22 @@ class Workers:
         for thread, work in list(self._running.items()):
             if self._record_lost(work, thread):
                 work.fail(RuntimeClosed(f"{work.name} was still running when the runtime was closed"))
+
+    def _watch(self) -> None:
+        """Look again in a second whether what waits now has begun."""
+        self._watching = True
+        queued, taken = self._crew.progress()
+        self._call_later(RELIEF, lambda: self._look(queued + taken))
+
+    def _look(self, due: int) -> None:
+        queued, taken = self._crew.progress()
+        self._watching = False
+        if self._crew.closed or not queued:
+            return
+        if taken < due:
+            came = self._crew.relieve(due - taken)
+            logger.info("Work waits for workers of %s: %s more help for now", self._name, came)
+        self._watch()
 
     def _refuse(self, begun_by_nobody: list[Work]) -> None:
         for work in begun_by_nobody:

@@ -1,7 +1,9 @@
-"""greenroom's actor runtime beside what a user would take instead, measured in one run.
+"""greenroom beside what a user would take instead, measured in one run: its actor runtime, its room.
 
-    python -m benchmarks            a full run: tables here, JSON and a picture in results/
-    python -m benchmarks --quick    well under a minute, leaves the published results alone
+    python -m benchmarks                  a full run: tables here, JSON and pictures in results/
+    python -m benchmarks --quick          under a minute a suite, leaves the published results alone
+    python -m benchmarks --only rooms     one of the two suites, `runtime` or `rooms`
+    python -m benchmarks --only rooms greenroom lock      and of its contenders these
 
 How it measures:
 
@@ -12,7 +14,9 @@ How it measures:
   taken between neighbours in time and given as median, lowest and highest.
 * A repetition measures twice: calls a second without a clock in the loop, then the latency of every
   single call (`loads`).
-* The work of every handler is the same and tiny: touch one of 100 entries of an ordered dict.
+* The work of every handler is the same and tiny: touch one of 100 entries of an ordered dict. In a
+  room it is a turn in which nothing is done.
 
-What is measured is in `scenarios`, who takes part in `contenders`, what is expected in `bars`.
+For the runtime, what is measured is in `scenarios`, who takes part in `contenders`, what is expected
+in `bars`; for the room, in the modules of the same names of `rooms`. `suites` has both.
 """

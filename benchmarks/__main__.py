@@ -4,37 +4,51 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import campaign, contenders
-from benchmarks.bars import judge
-from benchmarks.tables import TITLE_OF, report
+from benchmarks.suites import CHOICES, Suite, chosen
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def main() -> int:
     options = parse()
-    settings = campaign.QUICK if options.quick else campaign.FULL
-    results = campaign.run(settings, options.only or contenders.NAMES, say)
-    bars = judge(results, TITLE_OF)
-    print("\n" + report(results, bars))
-
-    partial = options.quick or bool(options.only)
-    if options.write if options.write is not None else not partial:
-        # Only now, because drawing is the one thing that needs matplotlib.
-        from benchmarks.picture import draw
-
-        results.write(options.output / "runtime.json", [bar.as_dict() for bar in bars])
-        draw(results, options.output / "runtime.png")
-        print(f"\nWritten to {options.output}: runtime.json, runtime.png")
+    parts = chosen(options.only)
+    if not parts:
+        print(f"Nobody of {', '.join(options.only)} takes part in that.", file=sys.stderr)
+        return 2
+    for suite, names in parts:
+        partial = options.quick or len(names) < len(suite.contenders)
+        write = not partial if options.write is None else options.write
+        run(suite, names, quick=options.quick, folder=options.output if write else None)
     return 0
+
+
+def run(suite: Suite, names: Sequence[str], *, quick: bool, folder: Path | None) -> None:
+    say(f"{suite.name}: {', '.join(names)}")
+    results = suite.run(quick=quick, names=names, say=say)
+    bars = suite.judge(results)
+    print("\n" + suite.report(results, bars) + "\n")
+    if folder is not None:
+        json, picture = folder / f"{suite.name}.json", folder / f"{suite.name}.png"
+        results.write(json, [bar.as_dict() for bar in bars])
+        suite.draw(results, picture)
+        print(f"Written to {folder}: {json.name}, {picture.name}\n", flush=True)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="well under a minute; writes nothing")
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=contenders.NAMES)
+    parser.add_argument("--quick", action="store_true", help="under a minute a suite; writes nothing")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        choices=CHOICES,
+        help="only these suites (runtime, rooms), and of their contenders only these: "
+        + ", ".join(name for name in CHOICES if name not in ("runtime", "rooms")),
+    )
     parser.add_argument("--write", action=argparse.BooleanOptionalAction, default=None)
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="FOLDER")
     return parser.parse_args()

@@ -6,11 +6,13 @@ figures of one machine say nothing about another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.contenders import LOCK, OURS, THREADING, TITLES
-from benchmarks.results import Results, Spread
+from benchmarks.contenders import LOCK, OURS, THREADING
+from benchmarks.results import Cast, Results, Spread, spread
+from benchmarks.scenarios import CAST
 
 IDLE_ACTORS = 100_000
 IDLE_MEGABYTES = 200
@@ -66,23 +68,28 @@ class Bar:
         return asdict(self)
 
 
-def judge(results: Results, titles: dict[str, str]) -> list[Bar]:
+def judge(results: Results) -> list[Bar]:
     """Hold the results against every expectation whose figures were measured."""
-    bars = []
-    for expectation in EXPECTATIONS:
-        found = results.ratio(expectation.scenario, expectation.figure, OURS, expectation.beside)
-        if found is not None:
-            bars.append(judge_ratio(expectation, found, titles))
+    bars = judge_ratios(results, EXPECTATIONS, CAST)
     if OURS in results.idle:
         bars += judge_idle(results.idle[OURS])
     return bars
 
 
-def judge_ratio(expectation: Expectation, found: Spread, titles: dict[str, str]) -> Bar:
+def judge_ratios(results: Results, expectations: Sequence[Expectation], cast: Cast) -> list[Bar]:
+    bars = []
+    for expectation in expectations:
+        found = results.ratio(expectation.scenario, expectation.figure, OURS, expectation.beside)
+        if found is not None:
+            bars.append(judge_ratio(expectation, found, cast))
+    return bars
+
+
+def judge_ratio(expectation: Expectation, found: Spread, cast: Cast) -> Bar:
     bound = expectation.bound
     figure = "" if expectation.figure == "rate" else f", {FIGURES[expectation.figure]}"
     return Bar(
-        what=f"{titles[expectation.scenario]}{figure}: ÷ {TITLES[expectation.beside]}",
+        what=f"{cast.scenarios[expectation.scenario]}{figure}: ÷ {cast.contenders[expectation.beside]}",
         expected=f"{'≥' if expectation.at_least else '≤'} {bound:g}",
         found=found,
         unit="×",
@@ -91,21 +98,15 @@ def judge_ratio(expectation: Expectation, found: Spread, titles: dict[str, str])
 
 
 def judge_idle(idle: dict[str, float]) -> list[Bar]:
-    megabytes = idle["bytes_each"] * IDLE_ACTORS / 1e6
-    threads = idle["threads"]
+    memory = f"{IDLE_ACTORS:,} idle actors: memory"
+    megabytes = spread([idle["bytes_each"] * IDLE_ACTORS / 1e6])
+    threads = f"{idle['actors']:,.0f} idle actors: threads of their own"
     return [
-        Bar(
-            what=f"{IDLE_ACTORS:,} idle actors: memory",
-            expected=f"≤ {IDLE_MEGABYTES}",
-            found=Spread(megabytes, megabytes, megabytes),
-            unit="MB",
-            met=megabytes <= IDLE_MEGABYTES,
-        ),
-        Bar(
-            what=f"{idle['actors']:,.0f} idle actors: threads of their own",
-            expected="0",
-            found=Spread(threads, threads, threads),
-            unit="",
-            met=threads == 0,
-        ),
+        at_most(memory, megabytes, IDLE_MEGABYTES, "MB"),
+        at_most(threads, spread([idle["threads"]]), 0),
     ]
+
+
+def at_most(what: str, found: Spread, bound: float, unit: str = "") -> Bar:
+    """A plain amount that must not be exceeded."""
+    return Bar(what=what, expected=f"≤ {bound:g}", found=found, unit=unit, met=found.middle <= bound)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 from benchmarks import contenders
 from benchmarks.machine import describe_machine, versions_of
@@ -13,6 +14,7 @@ from benchmarks.results import Results
 from benchmarks.scenarios import SCENARIOS, STOP
 from benchmarks.workers import Worker, WorkerFailed
 
+T = TypeVar("T")
 Say = Callable[[str], None]
 
 
@@ -37,30 +39,36 @@ QUICK = Settings(repetitions=3, seconds=0.1, contended_seconds=0.3, idle_actors=
 WARM_UP = 0.05
 """Seconds that every contender spends on a scenario before it counts."""
 
+WORKER = "benchmarks.worker"
 
-def run(settings: Settings, names: Sequence[str], say: Say) -> Results:
+
+def run(*, quick: bool, names: Sequence[str], say: Say) -> Results:
     """Measure all, and return the raw figures."""
+    settings = QUICK if quick else FULL
     results = Results(
         machine=describe_machine(),
         versions=versions_of(contenders.DISTRIBUTIONS),
         settings=asdict(settings),
     )
-    with start_workers(names, results, say) as workers:
+    with start_workers(names, results, say, WORKER) as workers:
         measure_calls(workers, settings, results, say)
-    with start_workers(names, results, say) as workers:
+    with start_workers(names, results, say, WORKER) as workers:
         measure_populations(workers, settings, results, say)
     return results
 
 
 @contextmanager
-def start_workers(names: Sequence[str], results: Results, say: Say) -> Iterator[list[Worker]]:
+def start_workers(
+    names: Sequence[str], results: Results, say: Say, module: str
+) -> Iterator[list[Worker]]:
+    """A process each for those who can take part; who cannot is noted in the results."""
     with ExitStack() as stack:
         workers = []
         for name in names:
             if name in results.missing:
                 continue
             try:
-                worker = stack.enter_context(Worker(name))
+                worker = stack.enter_context(Worker(name, module))
             except WorkerFailed as failure:
                 if name == contenders.OURS:
                     raise
@@ -101,7 +109,7 @@ def measure_populations(workers: list[Worker], settings: Settings, results: Resu
             results.add(STOP.name, worker.name, worker.ask("stop", settings.stops))
 
 
-def rotated(workers: list[Worker], by: int) -> list[Worker]:
+def rotated(contestants: list[T], by: int) -> list[T]:
     """Another one begins each time, so that nobody always comes after the same neighbour."""
-    first = by % len(workers)
-    return workers[first:] + workers[:first]
+    first = by % max(1, len(contestants))
+    return contestants[first:] + contestants[:first]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,6 +19,18 @@ class Spread:
     middle: float
     low: float
     high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast:
+    """Who takes part in what, by the names and titles that tables and pictures use."""
+
+    contenders: Mapping[str, str]
+    scenarios: Mapping[str, str]
+
+    def playing(self, *scenarios: str) -> Cast:
+        """The same contenders, in these scenarios only."""
+        return replace(self, scenarios={name: self.scenarios[name] for name in scenarios})
 
 
 @dataclass(kw_only=True)

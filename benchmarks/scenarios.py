@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from benchmarks.contender import Contender, NotOffered, Population, Stage
+from benchmarks.contenders import TITLES
 from benchmarks.latency import Figures, figures_of
 from benchmarks.loads import (
     count_in_tasks,
@@ -15,6 +16,7 @@ from benchmarks.loads import (
     time_in_this_thread,
     time_in_threads,
 )
+from benchmarks.results import Cast
 from benchmarks.work import keys_for
 
 
@@ -41,6 +43,8 @@ SCENARIOS = (
 
 STOP = Scenario(name="stop", title="stop one of 100,000", kind="stop")
 """Measured apart, on a population that takes a while to start."""
+
+CAST = Cast(contenders=TITLES, scenarios={s.name: s.title for s in (*SCENARIOS, STOP)})
 
 SPAWN_AT_ONCE = 500
 """Few enough for actors with a thread each. They are stopped between rounds, untimed."""

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from benchmarks.bars import IDLE_ACTORS, Bar
 from benchmarks.contenders import NOTES, OURS, TITLES
 from benchmarks.latency import PERCENTILES
-from benchmarks.results import Results, Spread
-from benchmarks.scenarios import SCENARIOS, STOP, Scenario
+from benchmarks.results import Cast, Results, Spread
+from benchmarks.scenarios import CAST
 
 WIDTH = 100
-ALL = (*SCENARIOS, STOP)
-TITLE_OF = {scenario.name: scenario.title for scenario in ALL}
 PERCENTILE_TITLES = {"p50": "p50", "p99": "p99", "p999": "p99.9", "max": "max"}
 
 
@@ -35,9 +33,9 @@ def report(results: Results, bars: Sequence[Bar]) -> str:
     footnotes = Footnotes()
     parts = [
         head(results),
-        rates(results, footnotes),
-        ratios(results, footnotes),
-        latencies(results),
+        rates(results, CAST, footnotes),
+        ratios(results, CAST, footnotes),
+        latencies(results, CAST),
         idle(results),
         "\n".join(footnotes.lines()),
         notes(results),
@@ -56,46 +54,48 @@ def head(results: Results) -> str:
     )
 
 
-def rates(results: Results, footnotes: Footnotes) -> str:
+def rates(results: Results, cast: Cast, footnotes: Footnotes, what: str = "Calls") -> str:
     names = results.present
     rows = []
-    for scenario in ALL:
-        row = [scenario.title]
+    for scenario, title in cast.scenarios.items():
+        row = [title]
         for name in names:
-            found = results.figure(scenario.name, name, "rate")
-            row.append(amount(found.middle) if found else gap(results, scenario, name, footnotes))
+            found = results.figure(scenario, name, "rate")
+            row.append(amount(found.middle) if found else gap(results, cast, scenario, name, footnotes))
         rows.append(row)
-    return table("Calls a second", ["", *(TITLES[name] for name in names)], rows)
+    return table(f"{what} a second", ["", *(cast.contenders[name] for name in names)], rows)
 
 
-def ratios(results: Results, footnotes: Footnotes) -> str:
+def ratios(results: Results, cast: Cast, footnotes: Footnotes, what: str = "calls") -> str:
     names = [name for name in results.present if name != OURS]
+    if OURS not in results.present or not names:
+        return ""
     rows = []
-    for scenario in ALL:
-        middles, spreads = [scenario.title], [""]
+    for scenario, title in cast.scenarios.items():
+        middles, spreads = [title], [""]
         for name in names:
-            found = results.ratio(scenario.name, "rate", OURS, name)
+            found = results.ratio(scenario, "rate", OURS, name)
             middles.append(
-                f"{amount(found.middle)}×" if found else gap(results, scenario, name, footnotes)
+                f"{amount(found.middle)}×" if found else gap(results, cast, scenario, name, footnotes)
             )
             spreads.append(f"{short(found.low)}–{short(found.high)}" if found else "")
         rows += [middles, spreads]
-    title = "greenroom's calls a second ÷ theirs: median, and below it lowest–highest"
-    return table(title, ["", *(TITLES[name] for name in names)], rows)
+    heading = f"greenroom's {what} a second ÷ theirs: median, and below it lowest–highest"
+    return table(heading, ["", *(cast.contenders[name] for name in names)], rows)
 
 
-def latencies(results: Results) -> str:
+def latencies(results: Results, cast: Cast, what: str = "call") -> str:
     rows = []
-    for scenario in ALL:
-        measured = results.measurements.get(scenario.name, {})
-        for name in TITLES:
+    for scenario, title in cast.scenarios.items():
+        measured = results.measurements.get(scenario, {})
+        for name in cast.contenders:
             if name in measured:
-                found = [results.figure(scenario.name, name, p) for p in PERCENTILES]
+                found = [results.figure(scenario, name, p) for p in PERCENTILES]
                 figures = [amount(f.middle) for f in found if f is not None]
                 worst = max(figures["max"] for figures in measured[name])
-                rows.append([scenario.title, TITLES[name], *figures, amount(worst)])
+                rows.append([title, cast.contenders[name], *figures, amount(worst)])
     titles = ["", "", *(PERCENTILE_TITLES[name] for name in PERCENTILES), "worst of all"]
-    return table("Latency of a call in µs: median of each repetition's", titles, blanked(rows))
+    return table(f"Latency of a {what} in µs: median of each repetition's", titles, blanked(rows))
 
 
 def idle(results: Results) -> str:
@@ -120,11 +120,15 @@ def notes(results: Results) -> str:
 
 
 def judgements(bars: Sequence[Bar]) -> str:
+    if not bars:
+        return ""
     rows = [
         [
             bar.what,
             bar.expected,
-            ratio(bar.found) if bar.unit == "×" else f"{bar.found.middle:,.0f} {bar.unit}".strip(),
+            ratio(bar.found)
+            if bar.unit == "×"
+            else f"{count_or_amount(bar.found.middle)} {bar.unit}".strip(),
             "met" if bar.met else "NOT MET",
         ]
         for bar in bars
@@ -133,9 +137,9 @@ def judgements(bars: Sequence[Bar]) -> str:
     return table(f"Expected: {met} of {len(bars)} met", ["", "bar", "found", ""], rows)
 
 
-def gap(results: Results, scenario: Scenario, name: str, footnotes: Footnotes) -> str:
-    reason = results.not_offered.get(name, {}).get(scenario.name)
-    return footnotes.mark(f"{TITLES[name]}: {reason}.") if reason else ""
+def gap(results: Results, cast: Cast, scenario: str, name: str, footnotes: Footnotes) -> str:
+    reason = results.not_offered.get(name, {}).get(scenario)
+    return footnotes.mark(f"{cast.contenders[name]}: {reason}.") if reason else ""
 
 
 def amount(value: float) -> str:
@@ -143,6 +147,11 @@ def amount(value: float) -> str:
     if value >= 1000:
         return f"{float(f'{value:.3g}'):,.0f}"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def count_or_amount(value: float) -> str:
+    """What was counted in full."""
+    return f"{value:,.0f}" if value == round(value) else amount(value)
 
 
 def ratio(found: Spread) -> str:

@@ -1,7 +1,8 @@
 """The process in which one contender lives: reads a request a line, answers a line, as JSON.
 
-Requests are `["offers"]`, `["measure", scenario, seconds]`, `["settle", count]` (start a population
-that stays) and `["stop", count]` (stop so many of it). The end of the input ends the process.
+A request is the name of a method of the contender's desk, with arguments. The runtime's desk has
+`["offers"]`, `["measure", scenario, seconds]`, `["settle", count]` (start a population that stays)
+and `["stop", count]` (stop so many of it). The end of the input ends the process.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import gc
 import json
 import os
 import sys
-from typing import Any, TextIO
+from collections.abc import Callable
+from typing import Any, Protocol, TextIO
 
 from benchmarks import contenders
 from benchmarks.contender import Contender, Population
@@ -19,11 +21,18 @@ from benchmarks.machine import memory_in_use, threads_in_use
 from benchmarks.scenarios import SCENARIOS, STOP, measure, offered
 
 
-class Desk:
-    """Answers requests for one contender."""
+class Desk(Protocol):
+    """Answers requests for one contender, each by the method of its name."""
 
-    def __init__(self, contender: Contender) -> None:
-        self._contender = contender
+    def close(self) -> None:
+        """Leave nothing running."""
+
+
+class RuntimeDesk:
+    """Answers requests for one contender of the runtime's benchmarks."""
+
+    def __init__(self, name: str) -> None:
+        self._contender: Contender = contenders.load(name)
         self._settled: Population | None = None
 
     def offers(self) -> dict[str, str]:
@@ -55,31 +64,33 @@ class Desk:
         assert self._settled is not None, "settle first"
         return figures_of(self._settled.shrink(self._settled.pick(count)))
 
+    def close(self) -> None:
+        self._contender.close()
 
-def serve(name: str, requests: TextIO, answers: TextIO) -> None:
+
+def serve(desk_for: Callable[[str], Desk], name: str, requests: TextIO, answers: TextIO) -> None:
     try:
-        contender = contenders.load(name)
+        desk = desk_for(name)
     except ImportError as error:
         print(json.dumps({"error": f"cannot be imported: {error}"}), file=answers, flush=True)
         return
-    desk = Desk(contender)
     print(json.dumps({"answer": "ready"}), file=answers, flush=True)
     for line in requests:
         verb, *arguments = json.loads(line)
         answer: Any = getattr(desk, verb)(*arguments)
         print(json.dumps({"answer": answer}), file=answers, flush=True)
-    contender.close()
+    desk.close()
 
 
-def main() -> None:
+def main(desk_for: Callable[[str], Desk]) -> None:
     # Whatever a library prints must not end up between the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    serve(sys.argv[1], sys.stdin, answers)
+    serve(desk_for, sys.argv[1], sys.stdin, answers)
     answers.close()
     # Actors that are still there, some with a thread each, are not worth an orderly end.
     os._exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    main(RuntimeDesk)

@@ -27,11 +27,12 @@ class WorkerFailed(Exception):
 class Worker:
     """One contender's process. A context manager, after which it is gone with all its children."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, module: str) -> None:
+        """`module` is the program that it runs, one that calls `benchmarks.worker.main`."""
         self.name = name
         # A session of its own, so that it can be ended with all that it may have started.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", name],
+            [sys.executable, "-m", module, name],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

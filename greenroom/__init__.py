@@ -3,9 +3,68 @@
 One actor a session, a bounded number of agents in memory, none of them taken away in the middle of a
 turn, and no finished turn ever forgotten.
 
-- `greenroom.actors`: the actor runtime, on pykka. An idle actor costs under a kilobyte and no thread.
-- `greenroom.messages`: what actors send each other.
+    room = Greenroom(build, policy=Policy(cap=128, idle_ttl=3600.0))
+
+    with room.turn("telegram:12345", spec) as turn:          # in a thread
+        reply = turn.agent.run(text)
+
+    async with room.turn("telegram:12345", spec) as turn:    # on an event loop
+        reply = await turn.agent.arun(text)
+
+- `greenroom.actors`: the actor runtime, on pykka, and the session actor.
+- `greenroom.messages`: what actors send each other; events are among them.
 - `greenroom.supervisor`: what is kept alive, and what is restarted.
+- `greenroom.testing`: agents, clocks and faults for your tests.
 """
 
-__all__: list[str] = []
+from greenroom._explanation import Explanation
+from greenroom._room import Greenroom
+from greenroom._spec import AgentSpec
+from greenroom._turn import Turn
+from greenroom.actors import (
+    AgentHooks,
+    BuildContext,
+    BuildFailed,
+    GreenroomError,
+    NotSettled,
+    Overloaded,
+    Policy,
+    RoomClosed,
+    SessionBusy,
+    SessionFailed,
+    Settings,
+    TurnTimeout,
+)
+from greenroom.messages import (
+    CommitOutcome,
+    DrainReport,
+    Event,
+    Reason,
+    RoomStats,
+    SessionRow,
+)
+
+__all__ = [
+    "AgentHooks",
+    "AgentSpec",
+    "BuildContext",
+    "BuildFailed",
+    "CommitOutcome",
+    "DrainReport",
+    "Event",
+    "Explanation",
+    "Greenroom",
+    "GreenroomError",
+    "NotSettled",
+    "Overloaded",
+    "Policy",
+    "Reason",
+    "RoomClosed",
+    "RoomStats",
+    "SessionBusy",
+    "SessionFailed",
+    "SessionRow",
+    "Settings",
+    "Turn",
+    "TurnTimeout",
+]

@@ -151,6 +151,7 @@ class Simulation(Runtime):
         timeout: float | None = None,
         name: str | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        lane: str = "worker",
     ) -> Future[Any]:
         """Do slow work: the call is made after a random, virtual time. An async one becomes a task."""
         self._refuse_when_closed()
@@ -304,7 +305,7 @@ class Simulation(Runtime):
         self._note(f"work {work.name} is written off")
         task = self._working.get(work)
         if task is None:
-            self._workers.lost_total += 1
+            self._lane("worker").lost_total += 1
         else:
             task.cancel()  # as on a real loop; what does not end then is not simulated
         work.time_out()

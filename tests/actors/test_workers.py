@@ -312,7 +312,7 @@ def test_work_that_came_back_just_in_time_is_not_written_off(runtime: Runtime) -
     work = Work(print, Future(), "commit", 1.0)
     assert work.claim()
 
-    runtime._workers._write_off(work, threading.current_thread())
+    runtime._lane("worker")._write_off(work, threading.current_thread())
 
     assert runtime.stats().workers_lost == 0
     assert runtime.stats().stuck == ()

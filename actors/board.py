@@ -1,0 +1,62 @@
+"""The notice board of a room: what all its actors may read.
+
+One writer for each notice (the supervisor; the room before there is one), any number of readers. A
+reader sees the old or the new notice, both whole: each is one attribute, replaced and never changed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from greenroom.actors.hooks import AgentHooks
+from greenroom.actors.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from greenroom.actors._ref import ActorRef
+    from greenroom.actors._runtime import Runtime
+    from greenroom.actors.session import Session
+
+__all__ = ["Board"]
+
+
+class Board:
+    """What a session needs to know of its room."""
+
+    __slots__ = (
+        "build",
+        "directory",
+        "draining",
+        "hooks",
+        "listening",
+        "policy",
+        "runtime",
+        "store",
+        "supervisor",
+        "uses",
+    )
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        build: Callable[[Any], Any],
+        policy: Policy,
+        hooks: AgentHooks,
+        store: Any = None,
+    ) -> None:
+        self.runtime = runtime
+        self.build = build
+        self.policy = policy
+        self.hooks = hooks
+        self.store = store
+        self.supervisor: ActorRef[Any] | None = None
+        """Set once, before there is any session."""
+        self.directory: dict[str, ActorRef[Session]] = {}
+        """The session actor of each key. The supervisor writes; a reference may have stopped since."""
+        self.draining = False
+        self.listening = False
+        """Whether anybody wants to hear of events."""
+        self.uses: Iterator[int] = itertools.count(1)
+        """Numbers the turns of the room in the order they begin."""

@@ -1,0 +1,279 @@
+"""The slow work of a session: what runs on workers or event loops, and how its outcome comes back.
+
+Each errand tells its session itself how it ended, in time or late; what it raises never gets out of it,
+`SystemExit` neither. The future of the work only tells what the errand could not: that it was never
+begun, or is stuck. A late outcome names its incarnation, and the session knows what to do with it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pykka
+
+from greenroom.actors._calls import is_async
+from greenroom.actors._errors import RuntimeClosed, WorkTimedOut
+from greenroom.actors.hooks import forget_transcript
+from greenroom.messages import (
+    BuildEnded,
+    CommitEnded,
+    CommitStuck,
+    ResourcesClosed,
+    TeardownEnded,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from greenroom.actors._ref import ActorRef
+    from greenroom.actors._runtime import Runtime
+    from greenroom.actors.board import Board
+    from greenroom.actors.resources import BuildContext
+
+__all__ = ["Errands"]
+
+logger = logging.getLogger("greenroom.actors")
+
+BUILDS, HOOKS = "build", "hooks"
+"""The lanes: however many hooks are slow, builds have workers."""
+
+
+class Errands:
+    """Sends a session's slow work on its way."""
+
+    __slots__ = ("_board", "_key", "_ref")
+
+    def __init__(self, board: Board, key: str, ref: ActorRef[Any]) -> None:
+        self._board = board
+        self._key = key
+        self._ref = ref
+
+    def build(
+        self, incarnation: int, context: BuildContext, loop: asyncio.AbstractEventLoop | None
+    ) -> None:
+        """Build an agent. `BuildEnded` comes back, and again if it was given up and returns late."""
+        board, runtime = self._board, self._board.runtime
+        began = runtime.clock()
+
+        def ended(agent: Any = None, error: BaseException | None = None, returned: bool = True) -> None:
+            weight = 0 if error is not None else self._weigh(agent)
+            self._tell(
+                BuildEnded(
+                    incarnation=incarnation,
+                    agent=agent,
+                    error=error,
+                    weight=weight,
+                    seconds=runtime.clock() - began,
+                    returned=returned,
+                ),
+                otherwise=lambda: self._close_stray(agent) if error is None else None,
+            )
+
+        work = _calling(runtime, loop, board.build, (context,), ended, lambda e: ended(error=e))
+        self._send(
+            work,
+            f"build {self._key}",
+            board.policy.build_timeout,
+            loop,
+            BUILDS,
+            lambda error: ended(error=error, returned=False),
+        )
+
+    def commit(
+        self,
+        attempt: int,
+        hook: Callable[[], Any],
+        timeout: float | None,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        """Commit. `CommitEnded` comes back, or `CommitStuck` and then, perhaps, `CommitEnded`."""
+        runtime = self._board.runtime
+        began = runtime.clock()
+
+        def ended(_: Any = None, error: BaseException | None = None) -> None:
+            seconds = runtime.clock() - began
+            self._tell(CommitEnded(attempt=attempt, error=error, seconds=seconds))
+
+        def failed(error: BaseException) -> None:
+            if isinstance(error, WorkTimedOut):
+                self._tell(CommitStuck(attempt=attempt, error=error))
+            else:
+                ended(error=error)
+
+        work = _calling(runtime, loop, hook, (), ended, lambda e: ended(error=e))
+        self._send(work, f"commit {self._key}", timeout, loop, HOOKS, failed)
+
+    def tear_down(
+        self,
+        incarnation: int,
+        agent: Any,
+        close: bool,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        """Call the hooks of a release or of a close. `TeardownEnded` comes back, once."""
+        runtime = self._board.runtime
+        began = runtime.clock()
+        hooks = self._board.hooks.farewell(agent, close=close)
+
+        def ended(errors: tuple[tuple[str, BaseException], ...]) -> None:
+            seconds = runtime.clock() - began
+            self._tell(TeardownEnded(incarnation=incarnation, errors=errors, seconds=seconds))
+
+        def last(errors: list[tuple[str, BaseException]]) -> None:
+            if not close:
+                forget_transcript(agent)
+            ended(tuple(errors))
+
+        what = "close" if close else "release"
+        work = _calling_all(runtime, loop, hooks, last)
+        self._send(
+            work,
+            f"{what} {self._key}",
+            self._board.policy.teardown_timeout,
+            loop,
+            HOOKS,
+            lambda error: ended(((what, error),)),
+        )
+
+    def close_resources(self, life: int, closers: list[tuple[str, Callable[[], Any]]]) -> None:
+        """Close the resources of an ended session. `ResourcesClosed` comes back."""
+
+        def ended(errors: list[tuple[str, BaseException]]) -> None:
+            self._tell(ResourcesClosed(life=life, errors=tuple(errors)))
+
+        work = _calling_all(self._board.runtime, None, closers, ended)
+        self._send(
+            work,
+            f"close resources {self._key}",
+            self._board.policy.teardown_timeout,
+            None,
+            HOOKS,
+            lambda error: ended([("resources", error)]),
+        )
+
+    def interrupt(
+        self,
+        hook: Callable[[], Any],
+        loop: asyncio.AbstractEventLoop | None,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """Interrupt an agent. Nothing comes back, unless it fails."""
+        work = _calling(self._board.runtime, loop, hook, (), lambda _: None, failed)
+        timeout = self._board.policy.teardown_timeout
+        self._send(work, f"interrupt {self._key}", timeout, loop, HOOKS, failed)
+
+    def _send(
+        self,
+        work: Callable[[], Any],
+        name: str,
+        timeout: float | None,
+        loop: asyncio.AbstractEventLoop | None,
+        lane: str,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """Have it done. `failed` hears if it never began, or is stuck."""
+        if loop is not None and loop.is_closed():
+            loop = None
+        runtime = self._board.runtime
+        try:
+            future = runtime.submit(work, timeout=timeout, name=name, loop=loop, lane=lane)
+        except RuntimeClosed as error:
+            failed(error)
+            return
+
+        def look(done: Any) -> None:
+            try:
+                done.get()
+            except BaseException as error:
+                failed(error)
+
+        future.on_done(look)
+
+    def _tell(self, message: Any, otherwise: Callable[[], object] = lambda: None) -> None:
+        try:
+            self._ref.actor_inbox.deliver(message)
+        except pykka.ActorDeadError:
+            otherwise()
+
+    def _weigh(self, agent: Any) -> int:
+        weigh = self._board.policy.weigh
+        if weigh is None:
+            return 0
+        try:
+            return max(0, int(weigh(agent)))
+        except Exception:
+            logger.exception("weigh() failed for an agent of %r: it counts as 0 bytes", self._key)
+            return 0
+
+    def _close_stray(self, agent: Any) -> None:
+        """Close an agent whose session is gone: it was built for nobody."""
+        for name, hook in self._board.hooks.farewell(agent, close=True):
+            try:
+                result = hook()
+                if inspect.iscoroutine(result):
+                    result.close()
+                    logger.warning(
+                        "%s() of a late agent of %r is async, and its loop is gone", name, self._key
+                    )
+            except BaseException:
+                logger.exception("%s() failed for a late agent of %r", name, self._key)
+
+
+def _calling(
+    runtime: Runtime,
+    loop: asyncio.AbstractEventLoop | None,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    succeeded: Callable[[Any], object],
+    failed: Callable[[BaseException], object],
+) -> Callable[[], Any]:
+    """Make work of a call, sync or async, that reports its own outcome and raises nothing."""
+
+    async def on_a_loop() -> None:
+        try:
+            result = await call(*args)
+        except BaseException as error:
+            failed(error)
+        else:
+            succeeded(result)
+
+    def on_a_worker() -> None:
+        try:
+            result = runtime._call_and_await(call, args, loop)
+        except BaseException as error:
+            failed(error)
+        else:
+            succeeded(result)
+
+    return on_a_loop if is_async(call) else on_a_worker
+
+
+def _calling_all(
+    runtime: Runtime,
+    loop: asyncio.AbstractEventLoop | None,
+    calls: list[tuple[str, Callable[[], Any]]],
+    ended: Callable[[list[tuple[str, BaseException]]], object],
+) -> Callable[[], Any]:
+    """Make work of several calls, each of which is made whatever the others raise."""
+    errors: list[tuple[str, BaseException]] = []
+
+    async def on_a_loop() -> None:
+        for name, call in calls:
+            try:
+                await call()
+            except BaseException as error:
+                errors.append((name, error))
+        ended(errors)
+
+    def on_a_worker() -> None:
+        for name, call in calls:
+            try:
+                runtime._call_and_await(call, (), loop)
+            except BaseException as error:
+                errors.append((name, error))
+        ended(errors)
+
+    return on_a_loop if calls and all(is_async(call) for _, call in calls) else on_a_worker

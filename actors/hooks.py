@@ -1,0 +1,82 @@
+"""An agent's hooks: what greenroom calls on it, and how each is found."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from greenroom.actors._calls import check_function
+
+__all__ = ["AgentHooks"]
+
+logger = logging.getLogger("greenroom.actors")
+
+Hook = Callable[[Any], Any]
+
+NAMES = {
+    "commit": "commit_memory_session",
+    "release": "release_clients",
+    "close": "close",
+    "shutdown_memory": "shutdown_memory_provider",
+    "interrupt": "interrupt",
+}
+"""What a hook is called on an agent that brings its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentHooks:
+    """Functions of an agent, sync or async, in the place of its methods. One that is not given is looked
+    up on the agent by name: `commit_memory_session()`, `release_clients()`, `close()`,
+    `shutdown_memory_provider()`, `interrupt()`. One that is not there either is not called."""
+
+    commit: Hook | None = None
+    """Extract memories from the turns since the last commit."""
+
+    release: Hook | None = None
+    """Free clients and buffers; the session may resume."""
+
+    close: Hook | None = None
+    """Shut everything; the session is over."""
+
+    shutdown_memory: Hook | None = None
+    """Shut the memory provider, before `close`."""
+
+    interrupt: Hook | None = None
+    """Stop the running turn, soon."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            check_function(
+                field.name, "a function of an agent, or None", getattr(self, field.name), True
+            )
+
+    def find(self, agent: Any, name: str) -> Callable[[], Any] | None:
+        """Return the hook of this agent, to be called without arguments, if there is one."""
+        given: Hook | None = getattr(self, name)
+        if given is not None:
+            return functools.partial(given, agent)
+        method = getattr(agent, NAMES[name], None)
+        return method if callable(method) else None
+
+    def farewell(self, agent: Any, *, close: bool) -> list[tuple[str, Callable[[], Any]]]:
+        """Return the hooks of a release or of a close, by name, in the order they are called."""
+        if close:
+            wanted = ["shutdown_memory", "close"]
+        else:
+            wanted = ["release"] if self.find(agent, "release") is not None else ["close"]
+        found = [(name, self.find(agent, name)) for name in wanted]
+        return [(NAMES[name], hook) for name, hook in found if hook is not None]
+
+
+def forget_transcript(agent: Any) -> None:
+    """Empty the transcript buffer of a released agent, where it has one: the store has it."""
+    messages = getattr(agent, "_session_messages", None)
+    if messages is None:
+        return
+    try:
+        messages.clear()
+    except Exception:
+        logger.warning("The transcript buffer of %s could not be emptied", type(agent).__name__)

@@ -1,0 +1,755 @@
+"""Who is on stage: the turns and agents of one session, as a state machine.
+
+Pure: no threads, clocks, I/O or logging. Every method takes what happened and returns what is to be done
+about it, as effects; `session.py` is the shell that does it. Agents are known by their incarnation
+number, turns by the request that asked for them. Something late, or something that comes twice, names
+an incarnation or a turn that is not there any more, and changes nothing.
+
+The place of the agent (at most one incarnation at a time):
+
+                 begin              built                 end
+    EMPTY ───────────────> BUILDING ─────> IN TURN <────────────> IDLE
+      ^                       │ failed         ^        begin      │ release, uncommitted turns
+      │<──────────────────────┘                └────────────────┐  v
+      │                                 begin: called off       └─ LEAVING, still whole
+      │<─────────────── committed, or nothing to commit ───────────┘
+      │
+      └─ the agent is a *leaver* now. There is no way back; the place is free for the next incarnation
+
+A leaver (any number of them; each gets exactly one release or close):
+
+    COMMITTING ── its turns are committed ──> TEARING ── hooks called ──> forgotten
+      │    ^                                    ^
+      │    └── the pause is over ──┐            │ drain: committed or not
+      └── the commit failed ──> RETAINED ───────┘
+
+A release that may be called off (idle, capacity, memory, evict) leaves the agent in its place while its
+commit runs; one that may not (another spec, discard, close) makes it a leaver at once. Turns wait for
+neither: the next incarnation is built beside what leaves. Commits are one at a time for the session,
+oldest first, and one begins only while its owner is not in a turn, so that none sees half a turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from greenroom.actors.lifecycle import Generations
+from greenroom.messages import Reason
+
+if TYPE_CHECKING:
+    from greenroom.messages import BeginTurn
+
+__all__ = [
+    "HIT",
+    "RESTED",
+    "AnswerRelease",
+    "Build",
+    "CloseResources",
+    "Commit",
+    "CommitGaveUp",
+    "Effect",
+    "EndLife",
+    "Grant",
+    "Insert",
+    "Interrupt",
+    "Leaver",
+    "LifeOver",
+    "Pause",
+    "Phase",
+    "Refusal",
+    "Refuse",
+    "Retain",
+    "Stage",
+    "TearDown",
+    "TurnOver",
+    "Wait",
+]
+
+
+class Phase(Enum):
+    """How far a leaver has come."""
+
+    COMMITTING = "committing"
+    RETAINED = "retained"
+    TEARING = "tearing"
+
+
+class Refusal(Enum):
+    """Why a turn does not begin."""
+
+    BUSY = "busy"
+    SELF = "self"
+    OVERLOADED = "overloaded"
+    TIMEOUT = "timeout"
+    BUILD = "build"
+    CLOSED = "closed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The turn begins, with the agent that is in its place."""
+
+    turn: BeginTurn
+    reused: bool
+    reason: Reason | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The turn waits."""
+
+    turn: BeginTurn
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The turn does not begin."""
+
+    turn: BeginTurn
+    why: Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOver:
+    """The turn has ended."""
+
+    turn: BeginTurn
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Build this incarnation, for this turn."""
+
+    turn: BeginTurn
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """An agent has come into its place."""
+
+    incarnation: int
+    reason: Reason | None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Have the owner commit everything up to this generation."""
+
+    owner: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitGaveUp:
+    """Whoever waits for a commit waits in vain: it failed, or nobody could be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retain:
+    """A leaver is kept for a commit that failed."""
+
+    incarnation: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Try to commit again after a pause, which grows with the tries."""
+
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class TearDown:
+    """Call the hooks of a release or close, and forget the agent."""
+
+    incarnation: int
+    close: bool
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """Tell the agent to stop what it does."""
+
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndLife:
+    """The session is over: what settings and resources it has are not for the next one."""
+
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseResources:
+    """The last agent of an ended session is gone."""
+
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class LifeOver:
+    """Nothing is left of an ended session."""
+
+    life: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRelease:
+    """Answer the supervisor."""
+
+    accepted: bool
+
+
+Effect: TypeAlias = (
+    Grant
+    | Wait
+    | Refuse
+    | TurnOver
+    | Build
+    | Insert
+    | Commit
+    | CommitGaveUp
+    | Retain
+    | Pause
+    | TearDown
+    | Interrupt
+    | EndLife
+    | CloseResources
+    | LifeOver
+    | AnswerRelease
+)
+
+HIT: tuple[Effect, ...] = ()
+"""What `begin()` returns (this very object) if the turn begins at once on the agent that is there, and
+nothing else is to be done: nearly every turn. Compare with `is`."""
+
+RESTED: list[Effect] = []
+"""The same for `end()`: the agent is back in its place, and nothing else is to be done."""
+
+
+@dataclass(slots=True)
+class Leaver:
+    """An agent on its way out."""
+
+    reason: Reason
+    close: bool
+    life: int
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be done when the turn ends."""
+
+    reason: Reason
+    close: bool
+
+
+class Stage:
+    """The turns and agents of one session."""
+
+    __slots__ = (
+        "_wish",
+        "agent",
+        "builder",
+        "building",
+        "closing",
+        "draining",
+        "ending",
+        "failed",
+        "flush_to",
+        "generations",
+        "incarnations",
+        "known",
+        "last_reason",
+        "leavers",
+        "leaving",
+        "life",
+        "signature",
+        "stuck",
+        "tries",
+        "turn",
+        "waiting",
+    )
+
+    def __init__(self) -> None:
+        self.generations = Generations()
+        self.turn: BeginTurn | None = None
+        self.waiting: deque[BeginTurn] | None = None
+        self.agent = 0
+        """The incarnation in its place. 0: none."""
+        self.signature: str | None = None
+        """Of the agent in its place, or of the one being built."""
+        self.building = 0
+        self.builder: BeginTurn | None = None
+        """The turn that is being built for. `None` if it was withdrawn meanwhile."""
+        self.leaving: Reason | None = None
+        self.leavers: dict[int, Leaver] | None = None
+        self.incarnations = 0
+        self.last_reason: Reason | None = None
+        self.known = False
+        """There was an agent, or a completed turn, since the session began."""
+        self.life = 0
+        """How many sessions have ended under this key."""
+        self.ending: dict[int, Reason] | None = None
+        self.closing = 0
+        """How many ended sessions have their resources closed right now."""
+        self.flush_to = 0
+        """Somebody wants everything up to this generation committed."""
+        self.stuck = False
+        """The commit in flight has had its time and has not come back."""
+        self.tries = 0
+        self.draining = False
+        self.failed = False
+        self._wish: Wish | None = None
+
+    # What can be seen.
+
+    @property
+    def busy(self) -> bool:
+        """Whether a build, commit, release or close is under way."""
+        committing = self.generations.in_flight is not None and not self.stuck
+        tearing = any(leaver.phase is not Phase.RETAINED for leaver in (self.leavers or {}).values())
+        return bool(self.building or committing or tearing or self.closing)
+
+    @property
+    def retained(self) -> int:
+        """How many agents are kept only for a commit that failed."""
+        return sum(leaver.phase is Phase.RETAINED for leaver in (self.leavers or {}).values())
+
+    @property
+    def blank(self) -> bool:
+        """Whether there is nothing to do and nothing to remember."""
+        if self.agent or self.building or self.turn or self.waiting or self.leavers or self.ending:
+            return False
+        if self.generations.in_flight is not None and not self.stuck:
+            return False
+        return self.draining or not (self.known or self.failed or self.generations.dirty)
+
+    @property
+    def state(self) -> str:
+        """One word, or two, for people."""
+        if self.failed:
+            return "failed"
+        if self.turn is not None:
+            return "in turn"
+        if self.building:
+            return "building"
+        if self.agent:
+            return "idle" if self.leaving is None else "leaving"
+        if self.leavers:
+            return "retained" if self.retained == len(self.leavers) else "leaving"
+        return "closing" if self.ending else "known"
+
+    # Turns.
+
+    def begin(self, turn: BeginTurn, most_waiting: int) -> tuple[Effect, ...] | list[Effect]:
+        """Somebody wants a turn."""
+        if self.turn is None and not self.building and not self.draining and not self.failed:
+            # Nobody waits either: whoever ends a turn or a build serves the next.
+            if self.agent and self.leaving is None and self._fits(turn):
+                self.turn = turn
+                return HIT
+            effects: list[Effect] = []
+            self._serve(turn, effects)
+            return effects
+        refusal = self._refusal(turn, most_waiting)
+        if refusal is not None:
+            return [Refuse(turn, refusal)]
+        if self.waiting is None:
+            self.waiting = deque()
+        self.waiting.append(turn)
+        return [Wait(turn)]
+
+    def end(self, turn: BeginTurn, *, completed: bool, discard: bool) -> list[Effect] | None:
+        """A turn is given back. `None` if it was over before."""
+        if turn is not self.turn:
+            return None
+        self.turn = None
+        if completed:
+            self.generations.complete(self.agent)
+        put_off = self._wish or self.waiting or self.flush_to or self.leavers
+        if not put_off and not discard and not self.draining:
+            return RESTED
+        effects: list[Effect] = [TurnOver(turn)]
+        self._after_turn(discard, effects)
+        return effects
+
+    def withdraw(self, turn: BeginTurn) -> list[Effect]:
+        """Whoever wanted this turn has left, at whatever point."""
+        if turn is self.turn:
+            return self.end(turn, completed=False, discard=False) or [TurnOver(turn)]
+        self._leave_queue(turn)
+        return []
+
+    def expire(self, turn: BeginTurn) -> list[Effect]:
+        """A turn has waited long enough. If it has begun meanwhile, it has not waited in vain."""
+        return [Refuse(turn, Refusal.TIMEOUT)] if self._leave_queue(turn) else []
+
+    # Builds.
+
+    def built(self, incarnation: int, *, succeeded: bool) -> list[Effect]:
+        """A build is over. One that was given up before has built for nobody."""
+        effects: list[Effect] = []
+        if incarnation != self.building:
+            if succeeded:
+                self._add_leaver(incarnation, Reason.DISCARD, close=self.draining, effects=effects)
+            return effects
+        turn, self.builder, self.building = self.builder, None, 0
+        if not succeeded:
+            if turn is not None:
+                effects.append(Refuse(turn, Refusal.BUILD))
+            self._after_turn(False, effects)
+            return effects
+        self._put_in_place(incarnation, effects)
+        reason, self.last_reason = self.last_reason, None
+        if turn is not None and not self.draining:
+            self.turn = turn
+            effects.append(Grant(turn, reused=False, reason=reason))
+        else:
+            self._after_turn(False, effects)
+        return effects
+
+    def adopt(self, signature: str | None) -> tuple[int, list[Effect]] | None:
+        """An agent was built elsewhere. `None` if the session is busy; else its incarnation."""
+        if self.turn is not None or self.building or self.draining or self.failed:
+            return None
+        effects: list[Effect] = []
+        if self.agent:
+            self._let_go(Reason.EXPLICIT, close=False, effects=effects)
+        self.incarnations += 1
+        self.signature = signature
+        self._put_in_place(self.incarnations, effects)
+        self.last_reason = None
+        self._pump(effects)
+        return self.incarnations, effects
+
+    # Letting go.
+
+    def release(self, reason: Reason) -> list[Effect]:
+        """The supervisor asks for the agent: yes, unless it is in a turn."""
+        if not self.agent or self.turn is not None or self.leaving is not None:
+            return [AnswerRelease(False)]
+        effects: list[Effect] = [AnswerRelease(True)]
+        self._release(reason, effects)
+        return effects
+
+    def evict(self) -> list[Effect] | None:
+        """The gateway wants the agent out: now, or when its turn ends. `None` if there is none."""
+        effects: list[Effect] = []
+        if self.turn is not None or self.building:
+            self._wish = self._wish or Wish(Reason.EXPLICIT, close=False)
+        elif self.agent and self.leaving is None:
+            self._release(Reason.EXPLICIT, effects)
+        elif not self.agent:
+            return None
+        return effects
+
+    def close(self, reason: Reason, *, interrupt: bool) -> list[Effect]:
+        """The session is to end: now, or when its turn ends."""
+        effects: list[Effect] = []
+        if self.turn is not None or self.building:
+            self._wish = Wish(reason, close=True)
+            if interrupt and self.turn is not None:
+                effects.append(Interrupt(self.agent))
+        else:
+            self._close(reason, effects)
+            self._pump(effects)
+        return effects
+
+    def torn_down(self, incarnation: int) -> list[Effect]:
+        """The hooks of a leaver were called."""
+        effects: list[Effect] = []
+        leaver = (self.leavers or {}).pop(incarnation, None)
+        if leaver is not None:
+            self.leavers = self.leavers or None
+            if leaver.life == self.life and not self.generations.generation and not self.agent:
+                self.known = False  # it came and went without a trace
+            self._close_resources_of(leaver.life, effects)
+        return effects
+
+    def resources_closed(self, life: int) -> list[Effect]:
+        """Nothing is left of an ended session."""
+        reason = (self.ending or {}).pop(life, None)
+        self.ending = self.ending or None
+        self.closing = max(0, self.closing - 1)
+        return [] if reason is None else [LifeOver(life, reason)]
+
+    # Commits.
+
+    def flush(self) -> list[Effect]:
+        """Somebody wants everything that is completed now to be committed."""
+        effects: list[Effect] = []
+        self.flush_to = self.generations.generation
+        self._pump(effects)
+        if self.generations.in_flight is None and not self._owner_in_turn():
+            self.flush_to = 0
+            effects.append(CommitGaveUp())  # there is nobody who could
+        return effects
+
+    def offer(self, incarnation: int) -> None:
+        """Here is somebody for turns that no agent of ours completed."""
+        segments = self.generations.segments
+        if segments and segments[0].owner is None:
+            segments[0].owner = incarnation
+
+    def complete_elsewhere(self, incarnation: int | None) -> int:
+        """A turn was completed outside of the room."""
+        self.known = True
+        return self.generations.complete(incarnation)
+
+    def committed(self, *, succeeded: bool) -> list[Effect]:
+        """The commit in flight is over, in time or late."""
+        effects: list[Effect] = []
+        self.generations.end_commit(succeeded)
+        self.stuck = False
+        if succeeded:
+            self.tries = 0
+            self._let_the_committed_go(effects)
+            effects.extend(self.retry())  # it works again
+        else:
+            self.tries += 1
+            self._commit_failed(effects)
+        self._pump(effects)
+        return effects
+
+    def commit_stuck(self) -> list[Effect]:
+        """The commit in flight has had its time. It stays the one in flight: two never overlap."""
+        effects: list[Effect] = []
+        if self.generations.in_flight is not None:
+            self.stuck = True
+            self.tries += 1
+            self._commit_failed(effects)
+        return effects
+
+    def retry(self) -> list[Effect]:
+        """The pause after a failed commit is over."""
+        effects: list[Effect] = []
+        for leaver in (self.leavers or {}).values():
+            if leaver.phase is Phase.RETAINED:
+                leaver.phase = Phase.COMMITTING
+        self._pump(effects)
+        return effects
+
+    # The end.
+
+    def fail(self) -> list[Effect]:
+        """Begin no turn until the session is ended: its actor failed too often."""
+        self.failed = True
+        effects: list[Effect] = []
+        self._refuse_all(Refusal.FAILED, effects)
+        return effects
+
+    def drain(self) -> list[Effect]:
+        """Begin no turn any more. What runs may end; everything else is committed and closed."""
+        self.draining = True
+        effects: list[Effect] = []
+        self._refuse_all(Refusal.CLOSED, effects)
+        if self.turn is None and not self.building:
+            self._close(Reason.SHUTDOWN, effects)
+        self.flush_to = self.generations.generation
+        effects.extend(self.retry())
+        return effects
+
+    def force(self) -> list[Effect]:
+        """The running turn has had its time: it is over."""
+        effects: list[Effect] = []
+        if self.turn is not None:
+            turn, self.turn = self.turn, None
+            effects += [TurnOver(turn), Interrupt(self.agent)]
+            self._close(Reason.SHUTDOWN, effects)
+            self._pump(effects)
+        return effects
+
+    def abandon(self) -> list[Effect]:
+        """Commits have had their time: what leaves is closed without them."""
+        effects: list[Effect] = []
+        self.stuck = self.generations.in_flight is not None
+        self._tear_down_all(effects)
+        return effects
+
+    # How it is done.
+
+    def _fits(self, turn: BeginTurn) -> bool:
+        return turn.signature is None or turn.signature == self.signature
+
+    def _refusal(self, turn: BeginTurn, most_waiting: int) -> Refusal | None:
+        if self.draining:
+            return Refusal.CLOSED
+        if self.failed:
+            return Refusal.FAILED
+        if self.turn is not None and turn.holder == self.turn.holder:
+            return Refusal.SELF
+        if turn.reject:
+            return Refusal.BUSY
+        return Refusal.OVERLOADED if len(self.waiting or ()) >= most_waiting else None
+
+    def _serve(self, turn: BeginTurn, effects: list[Effect]) -> None:
+        """Give the turn the agent that is there, or begin to build one. Nothing else is going on."""
+        if self.agent and self._fits(turn):
+            self.leaving = None
+            self.turn = turn
+            effects.append(Grant(turn, reused=True, reason=None))
+            return
+        if self.agent:
+            self._let_go(Reason.SPEC, close=False, effects=effects)
+        self.incarnations += 1
+        self.building = self.incarnations
+        self.builder = turn
+        self.signature = turn.signature
+        effects.append(Build(turn, self.building))
+        self._pump(effects)
+
+    def _after_turn(self, discard: bool, effects: list[Effect]) -> None:
+        """The place is not in use: do what was put off, then serve the next."""
+        wish, self._wish = self._wish, None
+        if self.draining or (wish is not None and wish.close):
+            self._close(Reason.SHUTDOWN if wish is None else wish.reason, effects)
+        elif self.agent and discard:
+            self._let_go(Reason.DISCARD, close=False, effects=effects)
+        elif self.agent and wish is not None and self.waiting:
+            # It takes effect now, although somebody waits who could call it off.
+            self._let_go(wish.reason, close=False, effects=effects)
+        elif self.agent and wish is not None:
+            self._release(wish.reason, effects)
+        if self.waiting:
+            self._serve(self.waiting.popleft(), effects)
+        self._pump(effects)
+
+    def _leave_queue(self, turn: BeginTurn) -> bool:
+        """Take a turn out of the queue. False if it does not wait."""
+        if turn is self.builder:
+            self.builder = None
+            if self.waiting and self._fits(self.waiting[0]):
+                self.builder = self.waiting.popleft()
+            return True
+        before = len(self.waiting or ())
+        self.waiting = deque(other for other in self.waiting or () if other is not turn) or None
+        return len(self.waiting or ()) < before
+
+    def _refuse_all(self, why: Refusal, effects: list[Effect]) -> None:
+        refused = [] if self.builder is None else [self.builder]
+        refused += self.waiting or ()
+        self.builder, self.waiting = None, None
+        effects.extend(Refuse(turn, why) for turn in refused)
+
+    def _put_in_place(self, incarnation: int, effects: list[Effect]) -> None:
+        self.agent = incarnation
+        self.known = True
+        effects.append(Insert(incarnation, self.last_reason))
+
+    def _release(self, reason: Reason, effects: list[Effect]) -> None:
+        if self.generations.owes(self.agent):
+            self.leaving = reason
+            self._pump(effects)
+        else:
+            self._let_go(reason, close=False, effects=effects)
+
+    def _let_go(self, reason: Reason, *, close: bool, effects: list[Effect]) -> None:
+        incarnation, self.agent, self.leaving = self.agent, 0, None
+        self.last_reason = None if close else reason
+        self._add_leaver(incarnation, reason, close=close, effects=effects)
+
+    def _add_leaver(
+        self, incarnation: int, reason: Reason, *, close: bool, effects: list[Effect]
+    ) -> None:
+        if self.leavers is None:
+            self.leavers = {}
+        leaver = Leaver(reason, close, self.life, Phase.COMMITTING)
+        self.leavers[incarnation] = leaver
+        if not self.generations.owes(incarnation):
+            self._tear_down(incarnation, leaver, effects)
+        elif self.stuck:
+            self._retain(incarnation, leaver, effects)
+
+    def _tear_down(self, incarnation: int, leaver: Leaver, effects: list[Effect]) -> None:
+        leaver.phase = Phase.TEARING
+        effects.append(TearDown(incarnation, leaver.close, leaver.reason))
+
+    def _tear_down_all(self, effects: list[Effect]) -> None:
+        for incarnation, leaver in (self.leavers or {}).items():
+            if leaver.phase is not Phase.TEARING:
+                self._tear_down(incarnation, leaver, effects)
+
+    def _retain(self, incarnation: int, leaver: Leaver, effects: list[Effect]) -> None:
+        if self.draining:
+            self._tear_down(incarnation, leaver, effects)  # there will be no other try
+        else:
+            leaver.phase = Phase.RETAINED
+            effects.append(Retain(incarnation, leaver.reason))
+
+    def _close(self, reason: Reason, effects: list[Effect]) -> None:
+        """End the session. The next turn begins another one, whatever is still leaving."""
+        life = self.life
+        if self.agent:
+            self._let_go(reason, close=True, effects=effects)
+        for leaver in (self.leavers or {}).values():
+            if leaver.life == life and leaver.phase is not Phase.TEARING:
+                leaver.close, leaver.reason = True, reason
+        if self.ending is None:
+            self.ending = {}
+        self.ending[life] = reason
+        self.life += 1
+        self.known = self.failed = False
+        self.last_reason = None
+        effects.append(EndLife(life))
+        self._close_resources_of(life, effects)
+
+    def _close_resources_of(self, life: int, effects: list[Effect]) -> None:
+        ended = life in (self.ending or ())
+        if ended and all(leaver.life != life for leaver in (self.leavers or {}).values()):
+            self.closing += 1
+            effects.append(CloseResources(life))
+
+    def _owner_in_turn(self) -> bool:
+        return self.turn is not None and self.generations.next_owner == self.agent
+
+    def _committing_is_wanted(self) -> bool:
+        if self.generations.committed >= self.flush_to:
+            self.flush_to = 0
+        leavers = (self.leavers or {}).values()
+        return bool(
+            self.flush_to
+            or self.leaving is not None
+            or any(leaver.phase is Phase.COMMITTING for leaver in leavers)
+        )
+
+    def _pump(self, effects: list[Effect]) -> None:
+        """Begin the next commit, if one is wanted and none is in flight."""
+        generations = self.generations
+        if generations.in_flight is not None or not generations.dirty:
+            return
+        if not self._committing_is_wanted() or self._owner_in_turn():
+            return
+        candidates = self.agent or next(iter(self.leavers or ()), 0)
+        segment = generations.begin_commit(candidates or None)
+        if segment is not None and segment.owner is not None:
+            effects.append(Commit(segment.owner, segment.last))
+
+    def _let_the_committed_go(self, effects: list[Effect]) -> None:
+        if self.leaving is not None and not self.generations.owes(self.agent):
+            self._let_go(self.leaving, close=False, effects=effects)
+        for incarnation, leaver in (self.leavers or {}).items():
+            if leaver.phase is not Phase.TEARING and not self.generations.owes(incarnation):
+                self._tear_down(incarnation, leaver, effects)
+
+    def _commit_failed(self, effects: list[Effect]) -> None:
+        """Everything that waited for the commit waits no more; what was leaving is retained."""
+        self.flush_to = 0
+        effects.append(CommitGaveUp())
+        if self.leaving is not None:
+            self._let_go(self.leaving, close=False, effects=effects)
+        for incarnation, leaver in (self.leavers or {}).items():
+            if leaver.phase is Phase.COMMITTING:
+                self._retain(incarnation, leaver, effects)
+        if self.retained and not self.stuck:
+            effects.append(Pause(self.tries))

@@ -1,0 +1,66 @@
+"""The two sets of benchmarks, each with all that the command line needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks import bars, campaign, contenders, picture, rooms, tables
+from benchmarks.bars import Bar
+from benchmarks.campaign import Say
+from benchmarks.results import Results
+from benchmarks.rooms import bars as room_bars
+from benchmarks.rooms import campaign as room_campaign
+from benchmarks.rooms import picture as room_picture
+from benchmarks.rooms import tables as room_tables
+
+
+class Run(Protocol):
+    def __call__(self, *, quick: bool, names: Sequence[str], say: Say) -> Results: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    name: str
+    """Of its files in results/, too."""
+
+    contenders: Sequence[str]
+    run: Run
+    judge: Callable[[Results], list[Bar]]
+    report: Callable[[Results, Sequence[Bar]], str]
+    draw: Callable[[Results, Path], None]
+
+
+SUITES = (
+    Suite(
+        name="runtime",
+        contenders=contenders.NAMES,
+        run=campaign.run,
+        judge=bars.judge,
+        report=tables.report,
+        draw=picture.draw,
+    ),
+    Suite(
+        name="rooms",
+        contenders=rooms.NAMES,
+        run=room_campaign.run,
+        judge=room_bars.judge,
+        report=room_tables.report,
+        draw=room_picture.draw,
+    ),
+)
+
+CHOICES = tuple(dict.fromkeys(name for s in SUITES for name in (s.name, *s.contenders)))
+"""What can be chosen: suites, and contenders, some of whom are in both."""
+
+
+def chosen(only: Sequence[str]) -> list[tuple[Suite, Sequence[str]]]:
+    """The suites that are named, or all; of their contenders those that are named, or all."""
+    suites = [suite for suite in SUITES if suite.name in only] or list(SUITES)
+    named = set(only) - {suite.name for suite in SUITES}
+    parts = [
+        (suite, [name for name in suite.contenders if not named or name in named]) for suite in suites
+    ]
+    return [(suite, names) for suite, names in parts if names]

@@ -1,0 +1,528 @@
+"""The room: what a gateway embeds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+import pykka
+
+from greenroom._explanation import Explanation, explain
+from greenroom._spec import AgentSpec, signature_of
+from greenroom._turn import Turn
+from greenroom.actors import (
+    AgentHooks,
+    Board,
+    GreenroomError,
+    NotSettled,
+    Policy,
+    RoomClosed,
+    Runtime,
+    RuntimeClosed,
+    Settings,
+)
+from greenroom.actors._calls import check_function
+from greenroom.messages import (
+    AdoptAgent,
+    BeginTurn,
+    CloseSession,
+    CommitOutcome,
+    CommitSession,
+    Configure,
+    CountAgents,
+    DescribeSession,
+    DrainReport,
+    DrainRoom,
+    EndTurn,
+    EvictAgent,
+    GetPosition,
+    GetStats,
+    GiveBackTurn,
+    HasAgent,
+    Listen,
+    ListKeys,
+    OpenSession,
+    Position,
+    Reason,
+    RoomStats,
+    SessionRow,
+    SettleRoom,
+    StopListening,
+    SweepRoom,
+    TurnGranted,
+    UseSettings,
+    WithdrawTurn,
+)
+from greenroom.supervisor import Keeper, resident
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from greenroom._proxies import SessionProxy, SupervisorProxy
+    from greenroom.actors import ActorRef, Future
+    from greenroom.actors.session import Session
+    from greenroom.messages import Event
+
+__all__ = ["Greenroom"]
+
+logger = logging.getLogger("greenroom")
+
+
+class Greenroom:
+    """Keeps the live agents of a gateway: one actor a session, a bounded number of agents in memory.
+
+        room = Greenroom(build, policy=Policy(cap=128, idle_ttl=3600.0))
+
+        with room.turn("telegram:12345", spec) as turn:          # in a thread
+            reply = turn.agent.run(text)
+
+        async with room.turn("telegram:12345", spec) as turn:    # on an event loop
+            reply = await turn.agent.arun(text)
+
+    `build(context)` makes an agent, sync or async. Leaving the room (`with`, `async with`, or `close()`)
+    drains it: what is uncommitted is committed, and every agent is closed.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[Any], Any],
+        *,
+        policy: Policy | None = None,
+        store: Any = None,
+        hooks: AgentHooks | None = None,
+        prepare: Callable[[Any, Turn], Any] | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        """Open a room.
+
+        Args:
+            build: makes an agent from a `BuildContext`. May be slow, may raise, may be async.
+            policy: the bounds; see `Policy`.
+            store: passed on to `build` as `context.store`.
+            hooks: functions in the place of the agents' own methods; see `AgentHooks`.
+            prepare: called as `prepare(agent, turn)` before every turn, reused agent or not: for what
+                changes from turn to turn, and for flags that the last turn may have left set.
+            runtime: where the actors run. One of its own by default, which ends with the room.
+        """
+        check_function("build", "a function that makes an agent", build)
+        check_function("prepare", "a function of an agent and a turn, or None", prepare, True)
+        policy = Policy() if policy is None else policy
+        if policy.memory_budget is not None and policy.weigh is None:
+            resident()  # where the system does not tell, say so now and not at the first insert
+        self._owns_runtime = runtime is None
+        self.runtime = Runtime(name="greenroom") if runtime is None else runtime
+        self._prepare = prepare
+        self._board = Board(self.runtime, build, policy, hooks or AgentHooks(), store)
+        self._keeper = self.runtime.start(Keeper, self._board, resident)
+        self._supervisor: ActorRef[Any] = self._keeper.proxy().start_supervisor().get()
+        self._report: DrainReport | None = None
+        self._last_stats: RoomStats | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "draining" if self._board.draining else "open"
+        return f"<Greenroom, {state}, {len(self)} agents>"
+
+    # Turns.
+
+    def turn(
+        self,
+        key: str,
+        spec: AgentSpec | Mapping[str, Any] | None = None,
+        *,
+        session_id: str | None = None,
+        on_busy: Literal["wait", "reject"] = "wait",
+        timeout: float | None = None,
+        ephemeral: bool = False,
+    ) -> Turn:
+        """Return a turn of a session, to be used with `with` or `async with`.
+
+        Args:
+            key: names the chat.
+            spec: what the agent is built from. One with another signature than the cached agent's makes
+                a new agent. `None`: the one that is there will do, whatever it was built from.
+            session_id: names the conversation; the key, by default.
+            on_busy: if the session is in a turn, wait for it, or raise `SessionBusy` at once.
+            timeout: how many seconds to wait for the session, its build included, before `TurnTimeout`.
+            ephemeral: do not count the turn as completed.
+        """
+        if not isinstance(key, str) or not key:
+            raise ValueError(_bad_key(key))
+        if session_id is None:
+            session_id = key
+        elif not isinstance(session_id, str) or not session_id:
+            msg = f"a session id must be a string that is not empty, or None, not {session_id!r}"
+            raise ValueError(msg)
+        if on_busy not in ("wait", "reject"):
+            msg = f"on_busy must be 'wait' or 'reject', not {on_busy!r}"
+            raise ValueError(msg)
+        if timeout is not None and not timeout >= 0:
+            msg = f"timeout must be 0 seconds or more, or None, not {timeout!r}"
+            raise ValueError(msg)
+        signature = spec.signature if isinstance(spec, AgentSpec) else signature_of(spec)
+        return Turn(self, key, spec, signature, session_id, on_busy == "reject", timeout, ephemeral)
+
+    def _begin(self, key: str, request: BeginTurn) -> tuple[ActorRef[Session], TurnGranted]:
+        while True:
+            session = self._board.directory.get(key) or self._open(key)
+            try:
+                return session, session.ask(request)
+            except GreenroomError:
+                raise
+            except pykka.ActorDeadError:
+                # It ended before it came to this: its successor, if there is to be one, is asked.
+                self._refuse_when_closed()
+            except BaseException:
+                _tell(session, WithdrawTurn(turn=request))
+                raise
+
+    async def _begin_async(self, key: str, request: BeginTurn) -> tuple[ActorRef[Session], TurnGranted]:
+        while True:
+            session = self._board.directory.get(key) or await self._open_async(key)
+            try:
+                return session, await session.ask(request, block=False)
+            except GreenroomError:
+                raise
+            except pykka.ActorDeadError:
+                self._refuse_when_closed()
+            except BaseException:
+                # Cancelled, say: whether it was granted meanwhile or not, it is not held any more.
+                _tell(session, WithdrawTurn(turn=request))
+                raise
+
+    def _end(self, key: str, end: EndTurn) -> bool:
+        session = self._board.directory.get(key)
+        if session is None:
+            return _too_late(key)
+        try:
+            return bool(session.ask(end))
+        except pykka.ActorDeadError:
+            return _too_late(key)
+        except Exception:
+            return _insist(session, end)
+
+    async def _end_async(self, key: str, end: EndTurn) -> bool:
+        session = self._board.directory.get(key)
+        if session is None:
+            return _too_late(key)
+        try:
+            return bool(await session.ask(end, block=False))
+        except pykka.ActorDeadError:
+            return _too_late(key)
+        except Exception:
+            return _insist(session, end)
+
+    def _weigh(self, key: str, agent: Any) -> int | None:
+        weigh = self._board.policy.weigh
+        if weigh is None:
+            return None
+        try:
+            return max(0, int(weigh(agent)))
+        except Exception:
+            logger.exception("weigh() failed for the agent of %r: its weight stays as it was", key)
+            return None
+
+    # Commits.
+
+    def commit(self, key: str, *, wait: bool = True, timeout: float | None = None) -> CommitOutcome:
+        """Commit what is uncommitted, oldest first, and stop at a failure. True if anything was.
+
+        `wait=False` does not wait for a commit of somebody else's that is in flight, nor for the end of
+        a turn, but answers at once. After `timeout` seconds it answers and the commit goes on. A session
+        that is in a turn is committed when the turn ends, so that no commit sees half of one.
+        """
+        request = CommitSession(wait=wait, timeout=timeout, holder=get_ident())
+        outcome = self._ask_session(key, request)
+        return CommitOutcome(note="there is no such session") if outcome is None else outcome
+
+    def has_uncommitted(self, key: str) -> bool:
+        """Tell whether a session has completed turns that are not committed."""
+        row = self._ask_session(key, DescribeSession())
+        return row is not None and row.generation > row.committed
+
+    # What is cached.
+
+    def keys(self) -> tuple[str, ...]:
+        """The sessions that have an agent, least recently used first."""
+        return cast("tuple[str, ...]", self._ask(ListKeys(), ()))
+
+    def __len__(self) -> int:
+        return cast("int", self._ask(CountAgents(), 0))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and cast("bool", self._ask(HasAgent(key=key), False))
+
+    def evict(self, key: str) -> bool:
+        """Release a session's agent: now, or when its turn ends. True if it has one.
+
+        It is accepted at once and done in the background; `settle()` waits for that. A turn that comes
+        while the agent is being committed, and is still whole, calls it off.
+        """
+        return bool(self._ask_session(key, EvictAgent()))
+
+    def end(self, key: str, *, interrupt: bool = False) -> bool:
+        """End a session: now, or when its turn ends, which `interrupt` asks the agent to hurry up with.
+        True if there is such a session.
+
+        It is accepted at once and done in the background. The next turn of the key begins a new session,
+        without waiting for that.
+        """
+        request = CloseSession(interrupt=interrupt, reason=Reason.EXPLICIT)
+        return bool(self._ask_session(key, request))
+
+    def sweep(self) -> int:
+        """Release what has been idle for longer than `idle_ttl`, and tell how many."""
+        return cast("int", self._ask(SweepRoom(), 0))
+
+    def adopt(
+        self,
+        key: str,
+        agent: Any,
+        spec: AgentSpec | Mapping[str, Any] | None = None,
+        *,
+        session_id: str | None = None,
+    ) -> None:
+        """Hand in an agent that was built elsewhere. It counts against the cap; no sweep finds it until it
+        was used. Another agent that the session has is released; a session in a turn is busy."""
+        if agent is None:
+            msg = "adopt() needs an agent, not None"
+            raise TypeError(msg)
+        request = AdoptAgent(
+            agent=agent,
+            signature=signature_of(spec),
+            session_id=session_id or key,
+            weight=self._weigh(key, agent),
+        )
+        self._ask_session(key, request, create=True)
+
+    # Settings.
+
+    def settings(self, key: str) -> Settings:
+        """Return a session's settings: a mapping that outlives agents and ends with the session."""
+        if not isinstance(key, str) or not key:
+            raise ValueError(_bad_key(key))
+
+        def use(call: Any, *args: Any) -> Any:
+            return self._ask_session(key, UseSettings(call=call, args=args), create=True)
+
+        return Settings(key, use)
+
+    def configure(self, **changes: Any) -> Policy:
+        """Change the policy of the running room. It takes effect at once. Returns the new policy."""
+        self._refuse_when_closed()
+        return cast("Policy", self._supervisor.ask(Configure(changes=changes)))
+
+    @property
+    def policy(self) -> Policy:
+        """The policy as it is now."""
+        return self._board.policy
+
+    # What is going on.
+
+    def stats(self) -> RoomStats:
+        """Count."""
+        if self._last_stats is not None:
+            return self._last_stats
+        return cast("RoomStats", self._ask(GetStats(), self._last_stats or RoomStats()))
+
+    def snapshot(self) -> tuple[SessionRow, ...]:
+        """Return a row for each session, with an agent or without."""
+        asked = [ref.ask(DescribeSession(), block=False) for ref in list(self._board.directory.values())]
+        rows: list[SessionRow] = []
+        for future in asked:
+            try:
+                rows.append(future.get())
+            except pykka.ActorDeadError:
+                pass  # it ended meanwhile
+        return tuple(rows)
+
+    def explain(self, key: str) -> Explanation:
+        """Say why a session is live or not, what keeps it, and what is uncommitted."""
+        row = self._ask_session(key, DescribeSession())
+        nowhere = Position(cached=0, cap=self.policy.cap, place=None)
+        position = self._ask(GetPosition(key=key), nowhere)
+        return explain(key, row, position, self.policy, self._board.draining)
+
+    def events(self, callback: Callable[[Event], Any]) -> Callable[[], None]:
+        """Call back with every event from now on, in order, on a thread of its own. Returns a function
+        that ends it. A slow or failing callback delays nobody."""
+        check_function("the callback", "a function of an event", callback)
+        self._refuse_when_closed()
+        number = cast("int", self._supervisor.ask(Listen(callback=callback)))
+
+        def stop() -> None:
+            self._ask(StopListening(number=number), None)
+
+        return stop
+
+    def settle(self, timeout: float | None = 5.0) -> bool:
+        """Wait until no build, commit, release or close is under way. Raises `NotSettled` after `timeout`
+        seconds. Turns in progress and pauses between tries of a commit do not count."""
+        try:
+            return cast("bool", self._ask(SettleRoom(), True, timeout=timeout))
+        except pykka.Timeout:
+            busy = [row.key for row in self.snapshot() if row.standing.busy]
+            msg = f"after {timeout} s something is still under way in these sessions: {busy[:10]}"
+            raise NotSettled(msg) from None
+
+    # The actors themselves.
+
+    @property
+    def supervisor(self) -> SupervisorProxy:
+        """The cache supervisor, as a typed pykka proxy."""
+        return cast("SupervisorProxy", self._supervisor.proxy())
+
+    def session(self, key: str) -> SessionProxy:
+        """A session's actor, as a typed pykka proxy: `await room.session(key).commit()`.
+
+        It is started if need be. An actor that ends (its session was ended, or there is nothing to
+        remember about it) answers with `ActorDeadError` afterwards: get the proxy again.
+        """
+        if not isinstance(key, str) or not key:
+            raise ValueError(_bad_key(key))
+        session = self._board.directory.get(key)
+        if session is None or not session.is_alive():
+            session = self._open(key)
+        return cast("SessionProxy", session.proxy())
+
+    # The end.
+
+    def drain(self, deadline: float = 30.0) -> DrainReport:
+        """Begin no turn any more; let running turns and commits end, until `deadline` seconds from now;
+        commit what is uncommitted; close every agent. Returns within a second of the deadline."""
+        future = self._start_drain(deadline)
+        if future is not None:
+            self._report = future.get()
+        assert self._report is not None
+        return self._report
+
+    def _start_drain(self, deadline: float) -> Future[DrainReport] | None:
+        if not deadline >= 0:
+            msg = f"the deadline of a drain must be 0 seconds or more, not {deadline!r}"
+            raise ValueError(msg)
+        if self._report is not None:
+            return None
+        return cast(
+            "Future[DrainReport]", self._supervisor.ask(DrainRoom(deadline=deadline), block=False)
+        )
+
+    def close(self, deadline: float = 30.0) -> DrainReport:
+        """Drain the room, and end its actors and threads. Closing twice is fine."""
+        report = self.drain(deadline)
+        self._shut()
+        return report
+
+    def _shut(self) -> None:
+        if self._closed:
+            return
+        self._last_stats = self.stats()
+        self._closed = True
+        self._keeper.stop(block=False)
+        if self._owns_runtime:
+            self.runtime.close(timeout=1.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        future = self._start_drain(30.0)
+        if future is not None:
+            self._report = await future
+        await asyncio.get_running_loop().run_in_executor(None, self._shut)
+
+    # How actors are asked.
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed or self._board.draining:
+            msg = "the room is being drained, or is closed. Open another one"
+            raise RoomClosed(msg)
+
+    def _open(self, key: str) -> ActorRef[Session]:
+        return cast(
+            "ActorRef[Session]", self._answered(self._supervisor.ask(OpenSession(key=key), block=False))
+        )
+
+    def _answered(self, future: Future[Any]) -> Any:
+        try:
+            return future.get()
+        except (pykka.ActorDeadError, RuntimeClosed):
+            self._refuse_when_closed()
+            raise
+
+    async def _open_async(self, key: str) -> ActorRef[Session]:
+        try:
+            return cast(
+                "ActorRef[Session]", await self._supervisor.ask(OpenSession(key=key), block=False)
+            )
+        except (pykka.ActorDeadError, RuntimeClosed):
+            self._refuse_when_closed()
+            raise
+
+    def _ask(self, request: Any, otherwise: Any, timeout: float | None = None) -> Any:
+        """Ask the supervisor; a closed room answers with `otherwise`."""
+        try:
+            return self._supervisor.ask(request, timeout=timeout)
+        except pykka.ActorDeadError:
+            return otherwise
+
+    def _ask_session(self, key: str, request: Any, *, create: bool = False) -> Any:
+        """Ask a session; `None` if there is none, unless it is to be created."""
+        if not isinstance(key, str) or not key:
+            raise ValueError(_bad_key(key))
+        while True:
+            session = self._board.directory.get(key)
+            if session is None or not session.is_alive():
+                if not create:
+                    return None
+                session = self._open(key)
+            try:
+                return session.ask(request)
+            except pykka.ActorDeadError:
+                pass  # it ended before it came to this
+
+
+def _bad_key(key: object) -> str:
+    return f"a key must be a string that is not empty, such as 'telegram:12345', not {key!r}"
+
+
+def _tell(session: ActorRef[Session], message: Any) -> None:
+    try:
+        session.tell(message)
+    except pykka.ActorDeadError:
+        pass
+
+
+def _insist(session: ActorRef[Session], end: EndTurn) -> bool:
+    """The session could not handle it, and said so. As a notice, it is its supervisor's business: the
+    session is restarted, and does not get away without handling it."""
+    _tell(session, GiveBackTurn(end=end))
+    return True
+
+
+def _too_late(key: str) -> bool:
+    logger.warning(
+        "A turn of %r was given back after its session was closed by force. It is not counted", key
+    )
+    return False

@@ -1,0 +1,367 @@
+"""What an agent is built from, and a digest of it: another signature, another agent.
+
+The signature is a SHA-256 over a canonical form in which every piece carries its type and its length, so
+that no two contents can be written alike. What counts as the same:
+
+- a mapping, in whatever order its keys come; a list or tuple, in its order; a set, in none;
+- toolsets, in whatever order and however often each is named;
+- no runtime and an empty one, no extra and an empty one.
+
+What counts as different: `1`, `True`, `1.0`, `"1"` and `b"1"`; an enum's member and its value; a path
+and its text; a key whose value is None and a key that is not there; two dataclasses of the same fields.
+A dataclass counts with all its fields, those that it leaves out of its own comparison too. What derives
+from a plain type (a text that masks its `repr`, a named tuple) counts as that type.
+
+Two specs are equal if their signatures are, so that these rules hold for `==` and in a set as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Set
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, Flag
+from pathlib import PurePath, PureWindowsPath
+from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["AgentSpec", "FrozenDict", "signature_of"]
+
+Path = tuple[str, ...]
+"""Where in a spec something stands: the field, and a step for each level below it."""
+
+FORM = b"greenroom.AgentSpec 1\n"
+"""Names the canonical form. Whoever changes the form counts this up."""
+
+DEEPEST = 64
+"""Levels of nesting. Whatever goes deeper most likely contains itself."""
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class AgentSpec:
+    """What an agent is built from. Another signature, another agent.
+
+    It is immutable, all the way down: it holds copies in which dicts are `FrozenDict`s, lists are tuples
+    and sets are frozensets, so that nobody's later change of what was given in reaches it. Its `repr`
+    shows the model, the toolsets and the beginning of the signature; so does every error as far as it
+    shows anything: which place in the spec is wrong, but not what stands there.
+
+    >>> spec = AgentSpec("gpt-5", runtime={"api_key": "sk-123"}, toolsets=["web", "files", "web"])
+    >>> spec.toolsets
+    ('files', 'web')
+    >>> spec.runtime
+    FrozenDict(api_key=…)
+    >>> spec == AgentSpec("gpt-5", {"api_key": "sk-123"}, {"files", "web"})
+    True
+
+    Use `dataclasses.replace` for one that differs in a field. Not for what changes from turn to turn,
+    such as callbacks or reasoning effort: that is set on `turn.agent`, or in `prepare(agent, turn)`.
+    """
+
+    model: str
+    runtime: Mapping[str, Any]
+    """How to reach the model: provider, base URL, API mode, API key, whatever else."""
+    toolsets: tuple[str, ...]
+    """Sorted, each once: the same order for every agent also keeps the provider's prompt cache."""
+    system_prompt: str
+    extra: Mapping[str, Any]
+    """Whatever else makes it another agent."""
+
+    def __init__(
+        self,
+        model: str,
+        runtime: Mapping[str, Any] | None = None,
+        toolsets: Collection[str] = (),
+        system_prompt: str = "",
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        content = _content(_model(model), runtime, toolsets, system_prompt, extra)
+        for name, value in content.items():
+            object.__setattr__(self, name, value)
+        # Now and not when it is first asked for: what a spec refuses is refused where it is written.
+        object.__setattr__(self, "_signature", _digest(content))
+
+    if TYPE_CHECKING:
+        _signature: str
+
+    @property
+    def signature(self) -> str:
+        """A digest of all of it: 64 hex digits, the same in every process and run."""
+        return self._signature
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AgentSpec):
+            return NotImplemented
+        return self._signature == other._signature
+
+    def __hash__(self) -> int:
+        return hash(self._signature)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__qualname__}(model={self.model!r}, toolsets={self.toolsets!r}, "
+            f"signature={self._signature[:12]!r}…)"
+        )
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        # The signature does not travel: whoever reads this may know a later canonical form.
+        return type(self), tuple(getattr(self, name) for name in FIELDS)
+
+
+FIELDS = tuple(field.name for field in fields(AgentSpec))
+
+
+def signature_of(spec: AgentSpec | Mapping[str, Any] | None) -> str | None:
+    """Digest a spec, or a mapping that serves as one. None is None: any agent will do.
+
+    A mapping has the signature of the `AgentSpec` with its fields; names that are none of them count as
+    extras. It may leave out the model too, unlike an `AgentSpec`.
+
+    >>> signature_of({"model": "gpt-5", "seed": 7}) == AgentSpec("gpt-5", extra={"seed": 7}).signature
+    True
+    """
+    if spec is None:
+        return None
+    if isinstance(spec, AgentSpec):
+        return spec.signature
+    if not issubclass(type(spec), Mapping):
+        msg = f"a spec is an AgentSpec, a mapping or None, not of type {type(spec).__name__}"
+        raise TypeError(msg)
+    extra = _mapping("extra", spec.get("extra"))
+    others = {name: value for name, value in spec.items() if name not in FIELDS}
+    for name in extra:
+        if name in others:
+            msg = f"{_shown(name)} stands in extra of the spec and beside it: keep one of the two"
+            raise ValueError(msg)
+    content = _content(
+        _model(spec["model"]) if "model" in spec else None,
+        spec.get("runtime"),
+        spec.get("toolsets", ()),
+        spec.get("system_prompt", ""),
+        {**extra, **others},
+    )
+    return _digest(content)
+
+
+class FrozenDict(dict[Any, Any]):
+    """A dict that stays as it is, and whose `repr` tells the names in it but no values.
+
+    A dict and not merely a mapping, for the sake of whoever builds an agent: client libraries take it as
+    it is, in a JSON body too. Its `copy()` is an ordinary dict.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}({', '.join(f'{_shown(key)}=…' for key in self)})"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[dict[Any, Any]]]:
+        return type(self), (dict(self),)
+
+    # What takes methods away is no subtype of dict, and a type checker says so. To one, these are plain
+    # mappings: the fields of AgentSpec are declared so.
+    if not TYPE_CHECKING:
+
+        def __hash__(self) -> int:
+            return hash(frozenset(self.items()))
+
+        def _refuse_change(self, *args: Any, **kwargs: Any) -> NoReturn:
+            msg = "a spec does not change: make another one, for instance with dataclasses.replace()"
+            raise TypeError(msg)
+
+        __setitem__ = __delitem__ = __ior__ = _refuse_change
+        clear = pop = popitem = setdefault = update = _refuse_change
+
+
+# Checks, and copies that cannot change
+
+
+def _content(
+    model: str | None, runtime: Any, toolsets: Any, system_prompt: Any, extra: Any
+) -> FrozenDict:
+    return FrozenDict(
+        model=model,
+        runtime=_freeze(_mapping("runtime", runtime), ("runtime",)),
+        toolsets=_names("toolsets", toolsets),
+        system_prompt=_text("system_prompt", system_prompt),
+        extra=_freeze(_mapping("extra", extra), ("extra",)),
+    )
+
+
+def _model(value: Any) -> str:
+    model = _text("model", value)
+    if not model.strip():
+        msg = "model of the spec is empty: name a model"
+        raise ValueError(msg)
+    return model
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        msg = f"{name} of the spec must be a str, not {type(value).__name__}"
+        raise TypeError(msg)
+    return str.__str__(value)  # a StrEnum's member says what it stands for
+
+
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    kind = _kind(value)
+    if issubclass(kind, str):
+        msg = f"{name} of the spec is a single str, each letter of it a name: give a list of names"
+        raise TypeError(msg)
+    # An iterator would be used up by the first look at it, and the second would see another spec.
+    if issubclass(kind, Mapping) or not issubclass(kind, Collection):
+        msg = f"{name} of the spec must be a list, tuple or set of names, not {kind.__name__}"
+        raise TypeError(msg)
+    return tuple(sorted({_text(f"each of {name}", item) for item in value}))
+
+
+def _mapping(name: str, value: Any) -> Mapping[Any, Any]:
+    if value is None:
+        return {}
+    if not issubclass(type(value), Mapping):
+        msg = f"{name} of the spec must be a mapping or None, not {type(value).__name__}"
+        raise TypeError(msg)
+    return value  # type: ignore[no-any-return]  # just looked
+
+
+def _freeze(value: Any, path: Path) -> Any:
+    """Copy as far as something could change, and refuse what has no content of its own."""
+    if len(path) > DEEPEST:
+        msg = f"{''.join(path[:4])}… of the spec goes deeper than {DEEPEST} levels, or contains itself"
+        raise ValueError(msg)
+    kind = _kind(value)
+    if kind in WRITTEN or issubclass(kind, Enum | AgentSpec):
+        return value
+    if is_dataclass(kind):
+        return _freeze_record(value, path)
+    if issubclass(kind, tuple(WRITTEN)):
+        return value
+    if issubclass(kind, bytearray):
+        return bytes(value)
+    if issubclass(kind, Mapping):
+        return FrozenDict(
+            (_freeze(key, (*path, "[a key]")), _freeze(item, (*path, f"[{_shown(key)}]")))
+            for key, item in value.items()
+        )
+    if issubclass(kind, list | tuple):
+        make: Callable[[list[Any]], Any] = getattr(value, "_make", tuple)  # a named tuple stays one
+        return make([_freeze(item, (*path, f"[{index}]")) for index, item in enumerate(value)])
+    if issubclass(kind, Set):
+        return frozenset(_freeze(item, (*path, "[…]")) for item in value)
+    msg = (
+        f"{''.join(path)} of the spec is of type {kind.__name__}, in which no two processes see the "
+        "same: give text, numbers, bytes, dates, paths, enums, frozen dataclasses, or mappings, lists "
+        "and sets of these. What changes from turn to turn (callbacks, reasoning effort, step limits) "
+        "is no part of a spec: set it on turn.agent, or in prepare(agent, turn)"
+    )
+    raise TypeError(msg)
+
+
+def _freeze_record(value: Any, path: Path) -> Any:
+    kind = _kind(value)
+    if not kind.__dataclass_params__.frozen:
+        msg = (
+            f"{''.join(path)} of the spec is a {kind.__name__}, a dataclass that can change: declare it "
+            "with frozen=True, or give dataclasses.asdict() of it"
+        )
+        raise TypeError(msg)
+    frozen: dict[str, Any] = {}
+    changed = False
+    for field in fields(value):
+        before = getattr(value, field.name)
+        frozen[field.name] = after = _freeze(before, (*path, f".{field.name}"))
+        changed |= after is not before
+    if not changed:
+        return value
+    twin = object.__new__(kind)  # and not copy.copy(), which is free to return the very same object
+    for name, item in {**getattr(value, "__dict__", {}), **frozen}.items():
+        object.__setattr__(twin, name, item)
+    return twin
+
+
+def _kind(value: object) -> type[Any]:
+    """The class that it has, not one that it claims to have: a mock claims anything."""
+    return type(value)
+
+
+def _shown(key: object) -> str:
+    """Name a key, if it is plainly a name: of anything else nobody knows that it is no secret."""
+    return key if isinstance(key, str) and key.isidentifier() and len(key) <= 40 else "…"
+
+
+# The canonical form
+
+
+WRITTEN: dict[type[Any], tuple[bytes, Callable[[Any], str]]] = {
+    str: (b"text", str.__str__),
+    type(None): (b"none", lambda _: ""),
+    bool: (b"truth", str),
+    int: (b"whole", lambda number: int.__format__(number, "x")),  # decimals have a limit, this has none
+    float: (b"float", float.hex),
+    bytes: (b"bytes", bytes.hex),
+    datetime: (b"datetime", lambda moment: moment.isoformat()),
+    date: (b"date", lambda day: day.isoformat()),
+    time: (b"time", lambda hour: hour.isoformat()),
+    timedelta: (b"span", str),
+    PureWindowsPath: (b"windows", str),
+    PurePath: (b"path", str),
+    UUID: (b"uuid", str),
+    Decimal: (b"decimal", str),
+}
+"""How plain types are written. For what derives from them the first that fits counts."""
+
+
+def _digest(content: FrozenDict) -> str:
+    return hashlib.sha256(FORM + _encode(content)).hexdigest()
+
+
+def _encode(value: Any) -> bytes:
+    """Write what `_freeze` returned: its type, its length, itself. No tag holds a digit or a colon."""
+    tag, content = _tagged(value)
+    return b"%b%d:%b" % (tag, len(content), content)
+
+
+def _tagged(value: Any) -> tuple[bytes, bytes]:
+    kind = _kind(value)
+    if kind in WRITTEN:
+        return _written(value, kind)
+    if issubclass(kind, Enum):
+        member = value.value if issubclass(kind, Flag) else value.name
+        return b"enum", _encode(_full_name(kind)) + _encode(member)
+    if is_dataclass(kind):
+        held = FrozenDict({field.name: getattr(value, field.name) for field in fields(kind)})
+        return b"record", _encode(_full_name(kind)) + _encode(held)
+    if issubclass(kind, FrozenDict):
+        return b"map", b"".join(sorted(_encode(key) + _encode(item) for key, item in value.items()))
+    if issubclass(kind, tuple):
+        return b"list", b"".join(_encode(item) for item in value)
+    if issubclass(kind, frozenset):
+        return b"set", b"".join(sorted(_encode(item) for item in value))
+    return _written(value, next(plain for plain in WRITTEN if issubclass(kind, plain)))
+
+
+def _written(value: Any, plain: type[Any]) -> tuple[bytes, bytes]:
+    tag, write = WRITTEN[plain]
+    # Half a surrogate pair is no reason to fail: the error would show the text.
+    return tag, write(value).encode("utf-8", "surrogatepass")
+
+
+def _full_name(kind: type[Any]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"

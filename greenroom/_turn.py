@@ -1,0 +1,225 @@
+"""A turn: from checking the agent out to giving it back, in a thread or on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import weakref
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Self
+
+from greenroom.actors._calls import is_async
+from greenroom.messages import BeginTurn, EndTurn
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from greenroom._room import Greenroom
+    from greenroom.actors import ActorRef
+    from greenroom.actors.session import Session
+    from greenroom.messages import Reason, TurnGranted
+
+__all__ = ["Turn"]
+
+
+class Turn:
+    """One turn of one session. Made by `room.turn()`, used once, with `with` or `async with`.
+
+    Inside, `turn.agent` is yours alone. Leaving the block normally completes the turn; an exception,
+    `cancel()`, or `ephemeral=True` gives the agent back without that.
+    """
+
+    __slots__ = (
+        "_agent",
+        "_cancelled",
+        "_discarded",
+        "_ephemeral",
+        "_generation",
+        "_key",
+        "_reject",
+        "_request",
+        "_room",
+        "_session",
+        "_session_id",
+        "_signature",
+        "_spec",
+        "_timeout",
+        "rebuild_reason",
+        "reused",
+    )
+
+    def __init__(
+        self,
+        room: Greenroom,
+        key: str,
+        spec: Any,
+        signature: str | None,
+        session_id: str,
+        reject: bool,
+        timeout: float | None,
+        ephemeral: bool,
+    ) -> None:
+        self._room = room
+        self._key = key
+        self._spec = spec
+        self._signature = signature
+        self._session_id = session_id
+        self._reject = reject
+        self._timeout = timeout
+        self._ephemeral = ephemeral
+        self._request: BeginTurn | None = None
+        self._session: ActorRef[Session] | None = None
+        self._agent: Any = None
+        self._cancelled = False
+        self._discarded: str | None = None
+        self._generation = 0
+        self.reused = False
+        """Whether the agent was there already."""
+        self.rebuild_reason: Reason | None = None
+        """Why the session's last agent is not this one. `None` if it is, or if this is the first."""
+
+    def __repr__(self) -> str:
+        begun = "over" if self._session is None else "running"
+        state = "not begun" if self._request is None else begun
+        return f"<Turn of {self._key!r}, {state}>"
+
+    @property
+    def key(self) -> str:
+        """The key of the session."""
+        return self._key
+
+    @property
+    def session_id(self) -> str:
+        """The conversation that this turn belongs to."""
+        return self._session_id
+
+    @property
+    def agent(self) -> Any:
+        """The agent. It is yours while the turn lasts; afterwards nothing here keeps it alive."""
+        if self._session is not None:
+            return self._agent
+        agent = None if self._agent is None else self._agent()
+        if agent is None:
+            state = "has not begun: use it with 'with'" if self._request is None else "is over"
+            msg = f"the turn of {self._key!r} {state}, and has no agent"
+            raise RuntimeError(msg)
+        return agent
+
+    @property
+    def generation(self) -> int:
+        """How many turns of the session are completed: this one too, once it is."""
+        return self._generation
+
+    def cancel(self) -> None:
+        """Do not count this turn as completed when it ends."""
+        self._cancelled = True
+
+    def discard(self, reason: str = "discarded by the turn") -> None:
+        """Release the agent after this turn, in the place of caching it. The next turn builds anew."""
+        self._discarded = str(reason)
+
+    # In a thread.
+
+    def __enter__(self) -> Self:
+        request = self._ask_for_turn(get_ident(), None)
+        self._session, granted = self._room._begin(self._key, request)
+        self._began(granted)
+        prepare = self._room._prepare
+        if prepare is not None:
+            try:
+                if is_async(prepare):
+                    self._room.runtime.submit(prepare, self._agent, self, name="prepare").get()
+                else:
+                    prepare(self._agent, self)
+            except BaseException:
+                self.__exit__(*sys.exc_info())
+                raise
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        end = self._give_back(exception_type is None)
+        counted = self._room._end(self._key, end)
+        self._ended(end, counted)
+
+    # On an event loop.
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio._get_running_loop()
+        holder: object = self if loop is None else asyncio.current_task(loop)
+        request = self._ask_for_turn(holder, loop)
+        self._session, granted = await self._room._begin_async(self._key, request)
+        self._began(granted)
+        prepare = self._room._prepare
+        if prepare is not None:
+            try:
+                prepared = prepare(self._agent, self)
+                if asyncio.iscoroutine(prepared):
+                    await prepared
+            except BaseException:
+                await self.__aexit__(*sys.exc_info())
+                raise
+        return self
+
+    async def __aexit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        end = self._give_back(exception_type is None)
+        counted = await self._room._end_async(self._key, end)
+        self._ended(end, counted)
+
+    # Both.
+
+    def _ask_for_turn(self, holder: object, loop: asyncio.AbstractEventLoop | None) -> BeginTurn:
+        if self._request is not None:
+            msg = f"this turn of {self._key!r} was used before: call room.turn() for another one"
+            raise RuntimeError(msg)
+        self._request = request = BeginTurn(
+            spec=self._spec,
+            signature=self._signature,
+            session_id=self._session_id,
+            reject=self._reject,
+            timeout=self._timeout,
+            holder=holder,
+            loop=loop,
+        )
+        return request
+
+    def _began(self, granted: TurnGranted) -> None:
+        self._agent = granted.agent
+        self.reused = granted.reused
+        self.rebuild_reason = granted.rebuild_reason
+        self._generation = granted.generation
+
+    def _give_back(self, whole: bool) -> EndTurn:
+        if self._request is None:
+            msg = f"this turn of {self._key!r} has not begun: use it with 'with' or 'async with'"
+            raise RuntimeError(msg)
+        weight = None
+        if self._session is not None:
+            weight = self._room._weigh(self._key, self._agent)
+        return EndTurn(
+            turn=self._request,
+            completed=whole and not self._cancelled and not self._ephemeral,
+            discard=self._discarded,
+            weight=weight,
+        )
+
+    def _ended(self, end: EndTurn, counted: bool) -> None:
+        if self._session is None:
+            return  # it was given back before
+        self._session = None
+        if counted and end.completed:
+            # Nobody else can have completed a turn meanwhile.
+            self._generation += 1
+        try:
+            self._agent = weakref.ref(self._agent)
+        except TypeError:
+            self._agent = None

@@ -1,0 +1,306 @@
+"""What a session actor is asked and told: by callers, by the supervisor, and by its own slow work.
+
+A turn is named by the `BeginTurn` that asked for it: the very object, compared by identity. So there is
+no number to hand out, and a turn that was withdrawn can never be mistaken for another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from greenroom.messages._protocol import Notice, Request
+from greenroom.messages._reason import Reason
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from greenroom.messages._supervisor import Standing
+
+__all__ = [
+    "AbandonSession",
+    "AdoptAgent",
+    "BeginTurn",
+    "BuildEnded",
+    "CloseSession",
+    "CommitEnded",
+    "CommitOutcome",
+    "CommitSession",
+    "CommitStuck",
+    "CompleteElsewhere",
+    "DescribeSession",
+    "DrainSession",
+    "EndTurn",
+    "EvictAgent",
+    "ExpireCommit",
+    "ExpireTurn",
+    "ForceSession",
+    "GiveBackTurn",
+    "ReleaseAgent",
+    "ReportStanding",
+    "ResourcesClosed",
+    "RetryCommit",
+    "SessionRow",
+    "TeardownEnded",
+    "TurnGranted",
+    "UseSettings",
+    "WithdrawTurn",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TurnGranted:
+    """A turn has begun: the answer to `BeginTurn`."""
+
+    agent: Any
+    reused: bool
+    rebuild_reason: Reason | None
+    """Why the session's last agent is not this one. `None` if it is, or if it is the first."""
+
+    generation: int
+    """How many turns were completed before this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BeginTurn(Request[TurnGranted]):
+    """Check the agent out, building it if need be, when all turns that came before are over."""
+
+    spec: Any
+    signature: str | None
+    """`None`: any agent will do."""
+
+    session_id: str
+    reject: bool
+    """Refuse at once, rather than wait, if the session is busy."""
+
+    timeout: float | None
+    holder: object
+    """Who will hold the turn: a thread's number or a task. It must not wait for itself."""
+
+    loop: asyncio.AbstractEventLoop | None
+    """Where to run the agent's async hooks, and its async build."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTurn(Request[bool]):
+    """Give the agent back. False if that turn was over before."""
+
+    turn: BeginTurn
+    completed: bool
+    discard: str | None
+    weight: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveBackTurn(Notice):
+    """`EndTurn`, insisted on: the session did not manage to answer that."""
+
+    end: EndTurn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithdrawTurn(Notice):
+    """Whoever wanted this turn has left: take it out of the queue, or end it if it has begun."""
+
+    turn: BeginTurn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireTurn(Notice):
+    """This turn has waited for as long as it would."""
+
+    turn: BeginTurn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseAgent(Notice):
+    """Let the agent go unless it is in a turn. Answered to the supervisor with `ReleaseAnswered`."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictAgent(Request[bool]):
+    """Release the agent now, or when its turn ends. True if there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseSession(Request[bool]):
+    """End the session now, or when its turn ends. True if there was anything to end."""
+
+    interrupt: bool
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOutcome:
+    """What a commit came to. True if something was committed."""
+
+    committed: int = 0
+    """How many turns."""
+
+    left: int = 0
+    """How many completed turns are still uncommitted."""
+
+    note: str = ""
+    """Why nothing, or not everything, was committed."""
+
+    def __bool__(self) -> bool:
+        return self.committed > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CommitSession(Request[CommitOutcome]):
+    """Commit every dirty segment, oldest first, and stop at a failure."""
+
+    wait: bool = True
+    """Wait for a commit that is in flight already; else answer at once that there is one."""
+
+    timeout: float | None = None
+    agent: Any = None
+    """Offered for turns that were completed by no agent that we know."""
+
+    holder: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireCommit(Notice):
+    """Whoever wanted this commit has waited for as long as they would. It goes on."""
+
+    request: CommitSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteElsewhere(Request[int]):
+    """Count a turn that was not run through the room. Answered with the new generation."""
+
+    agent: Any = None
+    """Who ran it, and will commit it. `None`: whoever is offered with the commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptAgent(Request[None]):
+    """Hold an agent that was built elsewhere."""
+
+    agent: Any
+    signature: str | None
+    session_id: str
+    weight: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseSettings(Request[Any]):
+    """Do something with the session's settings, a dict: `call(settings, *args)`."""
+
+    call: Any
+    args: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """One session, as `snapshot()` and `explain()` show it."""
+
+    key: str
+    session_id: str | None
+    state: str
+    """`in turn`, `building`, `idle`, `leaving`, `closing`, `retained`, `known` or `failed`."""
+
+    cached: bool
+    incarnation: int
+    generation: int
+    committed: int
+    waiting: int
+    retained: int
+    idle_seconds: float | None
+    weight: int
+    last_reason: Reason | None
+    last_error: str | None
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeSession(Request[SessionRow]):
+    """Say how the session is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportStanding(Notice):
+    """Tell the supervisor anew: it was restarted."""
+
+
+# Drain.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainSession(Notice):
+    """Begin no turn; when the running one is over, commit and close everything, and stop."""
+
+    deadline: float
+    """When the drain is to be over, on the runtime's clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForceSession(Notice):
+    """The running turn has had its time: it is over now, whatever its holder thinks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbandonSession(Notice):
+    """Commits have had their time: close what is left without waiting for them."""
+
+
+# What becomes of slow work. `incarnation` is the agent's, so that nothing late hits another one.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildEnded(Notice):
+    """A build is over, in time or long after it was given up."""
+
+    incarnation: int
+    agent: Any
+    error: BaseException | None
+    weight: int
+    seconds: float
+    returned: bool
+    """Whether `build` itself has returned. Otherwise it was given up, and may still return."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitEnded(Notice):
+    """A commit is over, in time or late."""
+
+    attempt: int
+    error: BaseException | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitStuck(Notice):
+    """A commit is still running after its time. It remains the one in flight."""
+
+    attempt: int
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeardownEnded(Notice):
+    """The hooks of a release or close were called."""
+
+    incarnation: int
+    errors: tuple[tuple[str, BaseException], ...]
+    """The hooks that raised, by name."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourcesClosed(Notice):
+    """The resources of an ended session are closed."""
+
+    life: int
+    errors: tuple[tuple[str, BaseException], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryCommit(Notice):
+    """The pause after a failed commit is over."""

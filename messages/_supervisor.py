@@ -1,0 +1,307 @@
+"""What the cache supervisor is asked and told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from greenroom.messages._protocol import Notice, Request
+
+__all__ = [
+    "Configure",
+    "CountAgents",
+    "DrainDeadline",
+    "DrainReport",
+    "DrainRoom",
+    "GetPosition",
+    "GetStats",
+    "HasAgent",
+    "ListKeys",
+    "Listen",
+    "MemoryGivenBack",
+    "OpenSession",
+    "Position",
+    "ReleaseAnswered",
+    "RoomStats",
+    "SessionChanged",
+    "SessionDrained",
+    "SessionStopped",
+    "SettleRoom",
+    "Standing",
+    "StopListening",
+    "SweepRoom",
+    "TurnEnded",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """All that the supervisor knows about a session. The last one counts; none is a difference."""
+
+    cached: bool = False
+    """It has an agent that is not on its way out."""
+
+    in_turn: bool = False
+    dirty: bool = False
+    waiting: int = 0
+    retained: int = 0
+    """How many agents are kept only for a commit that failed."""
+
+    busy: bool = False
+    """A build, commit, release or close is under way."""
+
+    weight: int = 0
+    used: int = 0
+    """When it was last used: a number that grows with every turn that begins in the room."""
+
+    idle_since: float | None = None
+    """When its last turn ended. `None`: no activity is known."""
+
+    blank: bool = False
+    """There is nothing to remember about it."""
+
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSession(Request[Any]):
+    """Return the reference of the session actor of this key, starting it if there is none."""
+
+    key: str
+
+
+# From sessions.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded(Notice):
+    """A turn is over, and the session has nothing else to do."""
+
+    key: str
+    dirty: bool
+    idle_since: float
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionChanged(Notice):
+    """A session's standing is now this."""
+
+    key: str
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseAnswered(Notice):
+    """The answer to `ReleaseAgent`."""
+
+    key: str
+    accepted: bool
+    """False: it is in a turn, or has no agent any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDrained(Notice):
+    """A session has done all that a drain asks of it."""
+
+    key: str
+    committed: bool
+    """It had uncommitted turns, and has none now."""
+
+    left: int
+    """How many turns it could not commit."""
+
+    abandoned: bool
+    """Its turn or its commit was still running at the deadline."""
+
+    problem: str | None
+    """What went wrong, if anything did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStopped(Notice):
+    """A session actor has stopped: there was nothing left to remember."""
+
+    key: str
+    ref: Any
+
+
+# From the room.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRoom(Request[int]):
+    """Release what has been idle too long, close what has expired. Answered with how many were
+    released."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryGivenBack(Notice):
+    """What the released agents held has gone back to the system, as far as it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configure(Request[Any]):
+    """Change the policy. Answered with the new one."""
+
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListKeys(Request[tuple[str, ...]]):
+    """List the sessions that have an agent, least recently used first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountAgents(Request[int]):
+    """Say how many sessions have an agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HasAgent(Request[bool]):
+    """Say whether a session has an agent."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a session stands in the order of use."""
+
+    cached: int
+    cap: int | None
+    place: int | None
+    """1 is the least recently used. `None`: it has no agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetPosition(Request[Position]):
+    """Say where a session stands."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomStats:
+    """Counters of a room: what is now, and what has been since it was opened."""
+
+    cached: int = 0
+    """Sessions with an agent."""
+
+    cap: int | None = None
+    over_cap: int = 0
+    known: int = 0
+    """Sessions, with an agent or without."""
+
+    in_turn: int = 0
+    waiting: int = 0
+    """Turns that wait for their session."""
+
+    dirty: int = 0
+    """Sessions with uncommitted turns."""
+
+    retained: int = 0
+    """Agents kept only for a commit that failed and is tried again."""
+
+    busy: int = 0
+    """Sessions with a build, commit, release or close under way."""
+
+    failed: int = 0
+    """Sessions whose actor was given up."""
+
+    weight: int = 0
+    """What the cached agents weigh together, where `weigh` is given."""
+
+    hits: int = 0
+    builds: int = 0
+    rebuilds: int = 0
+    adopted: int = 0
+    releases: int = 0
+    closes: int = 0
+    commits: int = 0
+    commit_failures: int = 0
+    build_failures: int = 0
+    hook_failures: int = 0
+    restarts: int = 0
+    """Session actors that failed and were restarted."""
+
+    sessions_ended: int = 0
+    reasons: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Releases and closes by reason."""
+
+    events_dropped: int = 0
+    """Events that a listener was too slow for."""
+
+    workers: int = 0
+    workers_busy: int = 0
+    work_queued: int = 0
+    workers_lost: int = 0
+    """Workers written off because a hook was stuck."""
+
+    stuck: tuple[str, ...] = ()
+    """The hooks that are stuck now."""
+
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetStats(Request[RoomStats]):
+    """Count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listen(Request[int]):
+    """Call back with every event from now on. Answered with the number of the listener."""
+
+    callback: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopListening(Request[None]):
+    """Call back no more."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettleRoom(Request[bool]):
+    """Answer when nothing is under way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainReport:
+    """What a drain came to, by key."""
+
+    committed: tuple[str, ...] = ()
+    """Sessions that had uncommitted turns and have none now."""
+
+    failed: tuple[str, ...] = ()
+    """Sessions whose commit, release or close went wrong."""
+
+    abandoned: tuple[str, ...] = ()
+    """Sessions that were not done at the deadline."""
+
+    problems: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """What went wrong with those that failed or were abandoned."""
+
+    seconds: float = 0.0
+
+    def __bool__(self) -> bool:
+        """True if nothing failed and nothing was abandoned."""
+        return not self.failed and not self.abandoned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRoom(Request[DrainReport]):
+    """Begin no turn any more, commit what is dirty, close everything."""
+
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainDeadline(Notice):
+    """A stage of the drain has had its time."""
+
+    stage: int

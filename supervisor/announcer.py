@@ -1,0 +1,78 @@
+"""Calls one listener with events: in order, one at a time, on a thread that is nobody else's.
+
+Events arrive as messages and are kept here; a worker calls the listener with what there is, and comes
+back for more. So a slow listener delays nobody, and one that raises is logged and called again with the
+next event. One that is hopelessly slow loses the oldest events, and that is counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from greenroom.actors import Actor, RuntimeClosed
+from greenroom.messages import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Announcer"]
+
+logger = logging.getLogger("greenroom.supervisor")
+
+MOST = 100_000
+"""How many events are kept for a listener that does not keep up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Announced:
+    """The listener was called with what there was."""
+
+
+class Announcer(Actor):
+    """The way to one listener."""
+
+    def __init__(self, callback: Callable[[Event], Any], events: deque[Event] | None = None) -> None:
+        super().__init__()
+        self._callback = callback
+        self._events: deque[Event] = events or deque()
+        self._calling = False
+        self.dropped = 0
+
+    def on_receive(self, message: Any) -> None:
+        """Take an event, or the news that the last ones were announced."""
+        if isinstance(message, Event):
+            self._events.append(message)
+            if len(self._events) > MOST:
+                self._events.popleft()
+                if not self.dropped:
+                    logger.warning("A listener does not keep up: it loses the oldest events")
+                self.dropped += 1
+        else:
+            self._calling = False
+        if self._events and not self._calling:
+            self._announce()
+
+    def hand_over(self) -> deque[Event]:
+        """The events that were not announced."""
+        return self._events
+
+    def _announce(self) -> None:
+        events, self._events = list(self._events), deque()
+        callback = self._callback
+
+        def announce() -> None:
+            for event in events:
+                try:
+                    callback(event)
+                except BaseException:  # whatever it is, it was this event's
+                    logger.exception("A listener failed on %s of %r", event.kind, event.key)
+
+        try:
+            called = self.runtime.submit(announce, name="events", lane="events")
+        except RuntimeClosed:
+            return
+        self._calling = True
+        self.pipe_to_self(called, lambda _: _Announced(), lambda _: _Announced())

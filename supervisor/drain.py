@@ -1,0 +1,76 @@
+"""The books of a drain: who is still to be heard of, and what is reported. Pure.
+
+    0                    no turn begins; whoever is idle commits and closes; who is in a turn may end it
+    deadline             FORCE: what is still in a turn is over; it commits and closes
+    deadline + 0.5 s     ABANDON: whoever still commits is closed without waiting for that
+    deadline + 0.8 s     REPORT: whoever has not been heard of is abandoned
+
+The report comes as soon as everybody was heard of, and in any case within a second of the deadline.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from greenroom.messages import DrainReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from greenroom.messages import SessionDrained
+
+__all__ = ["ABANDON", "FORCE", "REPORT", "STAGES", "DrainBooks"]
+
+FORCE, ABANDON, REPORT = 1, 2, 3
+
+STAGES = {FORCE: 0.0, ABANDON: 0.5, REPORT: 0.8}
+"""How many seconds after the deadline each stage begins."""
+
+
+class DrainBooks:
+    """What is known of one drain."""
+
+    __slots__ = ("_abandoned", "_committed", "_failed", "_problems", "began", "deadline", "pending")
+
+    def __init__(self, keys: Iterable[str], began: float, deadline: float) -> None:
+        self.began = began
+        self.deadline = deadline
+        """When its time is over."""
+        self.pending = set(keys)
+        self._committed: list[str] = []
+        self._failed: list[str] = []
+        self._abandoned: list[str] = []
+        self._problems: dict[str, str] = {}
+
+    def drained(self, message: SessionDrained) -> None:
+        """A session has done what it could."""
+        if message.key not in self.pending:
+            return
+        self.pending.discard(message.key)
+        if message.committed:
+            self._committed.append(message.key)
+        if message.abandoned:
+            self._abandoned.append(message.key)
+        elif message.left or message.problem is not None:
+            self._failed.append(message.key)
+        if message.problem is not None or message.left:
+            problem = message.problem or "nobody could be asked to commit"
+            left = f" ({message.left} turns are uncommitted)" if message.left else ""
+            self._problems[message.key] = problem + left
+
+    def gone(self, key: str) -> None:
+        """A session had nothing to do, and is no more."""
+        self.pending.discard(key)
+
+    def report(self, now: float) -> DrainReport:
+        """Sum up. Whoever is still pending is abandoned."""
+        for key in self.pending:
+            self._problems.setdefault(key, "it was still busy at the deadline: a hook of it is stuck")
+        return DrainReport(
+            committed=tuple(sorted(self._committed)),
+            failed=tuple(sorted(self._failed)),
+            abandoned=tuple(sorted([*self._abandoned, *self.pending])),
+            problems=MappingProxyType(dict(sorted(self._problems.items()))),
+            seconds=now - self.began,
+        )
