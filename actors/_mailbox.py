@@ -63,6 +63,9 @@ __all__ = ["Mailbox", "drive"]
 HOLDER = 0
 """The one place of a baton."""
 
+MOST_LEFT = 128
+"""So many messages that can wait do not: somebody is made to run the mailbox."""
+
 
 class Mailbox(Life):
     """The inbox of one actor, and all that the runtime knows about it."""
@@ -122,6 +125,14 @@ class Mailbox(Life):
                 raise
         self.queue.put((message, future, copy_context()))
         self.knock()
+
+    def leave(self, message: Any) -> None:
+        """Take a message for when somebody runs the mailbox anyway. It keeps its place in the order;
+        only, nobody is made to run it now, unless many have come together."""
+        queue = self.queue
+        queue.put((message, None, None))
+        if queue.qsize() >= MOST_LEFT:
+            self.knock()
 
     def knock(self) -> None:
         """See to it that somebody runs this mailbox."""

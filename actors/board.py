@@ -30,8 +30,8 @@ class Board:
         "directory",
         "draining",
         "hooks",
-        "listening",
         "policy",
+        "pressed",
         "runtime",
         "store",
         "supervisor",
@@ -56,7 +56,7 @@ class Board:
         self.directory: dict[str, ActorRef[Session]] = {}
         """The session actor of each key. The supervisor writes; a reference may have stopped since."""
         self.draining = False
-        self.listening = False
-        """Whether anybody wants to hear of events."""
+        self.pressed = False
+        """Whether the supervisor wants to hear of warm turns at once: the room is over its cap, say."""
         self.uses: Iterator[int] = itertools.count(1)
         """Numbers the turns of the room in the order they begin."""

@@ -21,6 +21,7 @@ from greenroom.messages import (
     CommitEnded,
     CommitStuck,
     ResourcesClosed,
+    StartCommit,
     TeardownEnded,
 )
 
@@ -39,6 +40,9 @@ logger = logging.getLogger("greenroom.actors")
 
 BUILDS, HOOKS = "build", "hooks"
 """The lanes: however many hooks are slow, builds have workers."""
+
+PUT_OFF = object()
+"""What a commit returns that was not to begin."""
 
 
 class Errands:
@@ -93,9 +97,10 @@ class Errands:
         runtime = self._board.runtime
         began = runtime.clock()
 
-        def ended(_: Any = None, error: BaseException | None = None) -> None:
-            seconds = runtime.clock() - began
-            self._tell(CommitEnded(attempt=attempt, error=error, seconds=seconds))
+        def ended(result: Any = None, error: BaseException | None = None) -> None:
+            if result is not PUT_OFF:
+                seconds = runtime.clock() - began
+                self._tell(CommitEnded(attempt=attempt, error=error, seconds=seconds))
 
         def failed(error: BaseException) -> None:
             if isinstance(error, WorkTimedOut):
@@ -103,7 +108,16 @@ class Errands:
             else:
                 ended(error=error)
 
-        work = _calling(runtime, loop, hook, (), ended, lambda e: ended(error=e))
+        start = StartCommit(attempt=attempt)
+
+        async def on_a_loop() -> Any:
+            return await hook() if await self._ref.ask(start, block=False) else PUT_OFF
+
+        def on_a_worker() -> Any:
+            return runtime._call_and_await(hook, (), loop) if self._ref.ask(start) else PUT_OFF
+
+        call = on_a_loop if is_async(hook) else on_a_worker
+        work = _calling(runtime, loop, call, (), ended, lambda e: ended(error=e))
         self._send(work, f"commit {self._key}", timeout, loop, HOOKS, failed)
 
     def tear_down(

@@ -8,6 +8,7 @@ this module does not know.
     begin_commit()       the oldest segment is in flight: its owner, and up to which generation
     end_commit(True)     that segment is committed and gone
     end_commit(False)    nothing changes: the same segment, and the same owner, are next
+    put_off_commit()     the same, and it was not tried
 
 A turn that completes while its owner's commit is in flight begins a new segment, because that commit may
 not have seen it. All further turns of that time join it: a busy session is at most one commit behind,
@@ -90,6 +91,10 @@ class Generations:
             oldest.last = segments.pop(1).last
         self.in_flight = oldest
         return oldest
+
+    def put_off_commit(self) -> None:
+        """The commit in flight has not begun after all: nothing has happened."""
+        self.in_flight = None
 
     def end_commit(self, succeeded: bool) -> int:
         """Note how the commit in flight ended. Returns how many generations it committed."""

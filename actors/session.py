@@ -76,6 +76,7 @@ from greenroom.messages import (
     SessionRow,
     SessionStopped,
     Standing,
+    StartCommit,
     TeardownEnded,
     TurnEnded,
     TurnGranted,
@@ -107,6 +108,9 @@ class Tenant:
     agent: Any
     session_id: str
     loop: asyncio.AbstractEventLoop | None
+    reused: AgentReused
+    """What is told for every turn that gets it. Always the same, so it is made once."""
+
     weight: int = 0
     seconds: float = 0.0
     adopted: bool = False
@@ -248,9 +252,10 @@ class Session(Actor):
             state.used = next(board.uses)
             state.session_id = turn.session_id
             state.sent = None
-            self._tell(AgentReused(key=self._key, incarnation=stage.agent))
+            tenant = state.tenants[stage.agent]
+            self._leave(tenant.reused)
             return TurnGranted(
-                agent=state.tenants[stage.agent].agent,
+                agent=tenant.agent,
                 reused=True,
                 rebuild_reason=None,
                 generation=stage.generations.generation,
@@ -285,7 +290,7 @@ class Session(Actor):
             state.idle_since = now = self.runtime.clock()
             state.sent = None
             generations = stage.generations
-            self._tell(
+            self._leave(
                 TurnEnded(
                     key=self._key,
                     dirty=generations.generation > generations.committed,
@@ -335,9 +340,8 @@ class Session(Actor):
             self._refuse_adoption()
         else:
             incarnation, effects = adopted
-            state.tenants[incarnation] = Tenant(
-                message.agent, message.session_id, None, message.weight or 0, adopted=True
-            )
+            tenant = self._tenant(incarnation, message.agent, message.session_id)
+            tenant.weight, tenant.adopted = message.weight or 0, True
             state.session_id = message.session_id
             state.used = next(self._board.uses)
             state.idle_since = None
@@ -446,7 +450,7 @@ class Session(Actor):
         """Give an agent a number that is not in the room: it is there for commits only."""
         state = self._state
         state.stage.incarnations += 1
-        state.tenants[state.stage.incarnations] = Tenant(agent, state.session_id or self._key, None)
+        self._tenant(state.stage.incarnations, agent, state.session_id or self._key)
         return state.stage.incarnations
 
     def _complete_elsewhere(self, message: CompleteElsewhere) -> int:
@@ -474,8 +478,9 @@ class Session(Actor):
         wanted = message.incarnation == stage.building
         turn = stage.builder
         if message.error is None:
-            late = Tenant(message.agent, state.session_id or self._key, None)
-            tenant = state.tenants.setdefault(message.incarnation, late)
+            tenant = state.tenants.get(message.incarnation) or self._tenant(
+                message.incarnation, message.agent, state.session_id or self._key
+            )
             tenant.agent, tenant.weight, tenant.seconds = message.agent, message.weight, message.seconds
         elif wanted:
             state.tenants.pop(message.incarnation, None)
@@ -508,6 +513,15 @@ class Session(Actor):
         waiter = self._forget_waiter(turn)
         if waiter is not None:
             waiter.reply.set_exception(failure)
+
+    def _start_commit(self, message: StartCommit) -> bool:
+        state = self._state
+        if message.attempt != state.attempt or state.stage.generations.in_flight is None:
+            return False
+        if state.stage.start_commit():
+            return True
+        self._perform(())
+        return False
 
     def _commit_ended(self, message: CommitEnded) -> None:
         state = self._state
@@ -635,8 +649,9 @@ class Session(Actor):
     def _perform(self, effects: Iterable[Effect]) -> None:
         """Do what was decided, tell the supervisor what has changed, and stop if nothing is left.
 
-        An effect is taken off the list after it was performed: one that raises is tried once more by
-        the next incarnation.
+        An effect is taken off the list after it was performed. If one raises, it and the rest are still
+        to be done: by the next incarnation of the actor, or, if whoever asked is told of the exception
+        and the actor lives on, with the next message, which is sent here.
         """
         state = self._state
         state.redo = None  # the message that led here is handled: what is left of it is in the list
@@ -644,13 +659,17 @@ class Session(Actor):
             state.todo = deque()
         todo = state.todo
         todo.extend(effects)
-        while todo:
-            self.runtime.fault_point("effect")
-            effect = todo[0]
-            more = self._performers[effect.__class__](self, effect)
-            todo.popleft()
-            if more:
-                todo.extend(more)
+        try:
+            while todo:
+                self.runtime.fault_point("effect")
+                effect = todo[0]
+                more = self._performers[effect.__class__](self, effect)
+                todo.popleft()
+                if more:
+                    todo.extend(more)
+        except BaseException:
+            self.actor_ref.tell(ReportStanding())
+            raise
         state.todo = None
         self._answer_committers()
         standing = self._standing()
@@ -671,7 +690,7 @@ class Session(Actor):
         state.used = next(self._board.uses)
         state.session_id = effect.turn.session_id
         if effect.reused:
-            self._tell(AgentReused(key=self._key, incarnation=stage.agent))
+            self._tell(state.tenants[stage.agent].reused)
         granted = TurnGranted(
             agent=state.tenants[stage.agent].agent,
             reused=effect.reused,
@@ -705,7 +724,7 @@ class Session(Actor):
             store=self._board.store,
             resources=state.resources,
         )
-        state.tenants[effect.incarnation] = Tenant(None, turn.session_id, turn.loop)
+        self._tenant(effect.incarnation, None, turn.session_id).loop = turn.loop
         waiter = (state.waiters or {}).get(turn)
         caller = copy_context() if waiter is None or waiter.context is None else waiter.context
         # The context variables of whoever wants the turn, and not of whoever ended the one before.
@@ -808,6 +827,11 @@ class Session(Actor):
 
     # Helpers.
 
+    def _tenant(self, incarnation: int, agent: Any, session_id: str) -> Tenant:
+        reused = AgentReused(key=self._key, incarnation=incarnation)
+        self._state.tenants[incarnation] = tenant = Tenant(agent, session_id, None, reused)
+        return tenant
+
     def _errands(self) -> Errands:
         return Errands(self._board, self._key, self.actor_ref)
 
@@ -817,6 +841,20 @@ class Session(Actor):
 
     def _ask_settings(self, call: Any, *args: Any) -> Any:
         return self.actor_ref.ask(UseSettings(call=call, args=args))
+
+    def _leave(self, message: Any) -> None:
+        """Tell the supervisor of a warm turn: when it runs next, unless it wants to hear at once.
+
+        First the message, then the look at the board; the supervisor writes to the board first and looks
+        for messages then. Whichever second step comes last sees the other's first.
+        """
+        board = self._board
+        supervisor = board.supervisor
+        if supervisor is not None:
+            mailbox = supervisor.actor_inbox
+            mailbox.leave(message)
+            if board.pressed:
+                mailbox.knock()
 
     def _tell(self, message: Any) -> None:
         """Tell the supervisor, if there still is one."""
@@ -960,6 +998,7 @@ class Session(Actor):
         ReportStanding: _report_standing,
         ResourcesClosed: _resources_closed,
         RetryCommit: _retry_commit,
+        StartCommit: _start_commit,
         TeardownEnded: _teardown_ended,
         UseSettings: _use_settings,
         WithdrawTurn: _withdraw_turn,

@@ -26,7 +26,9 @@ A leaver (any number of them; each gets exactly one release or close):
 A release that may be called off (idle, capacity, memory, evict) leaves the agent in its place while its
 commit runs; one that may not (another spec, discard, close) makes it a leaver at once. Turns wait for
 neither: the next incarnation is built beside what leaves. Commits are one at a time for the session,
-oldest first, and one begins only while its owner is not in a turn, so that none sees half a turn.
+oldest first. A commit's hook is called only while its owner is not in a turn, so that it never sees half
+of one: when it is sent on its way, and again at the last moment, on the worker (`start_commit`). A turn
+that begins after that does not wait for it, and is not covered by it.
 """
 
 from __future__ import annotations
@@ -259,6 +261,7 @@ class Stage:
 
     __slots__ = (
         "_wish",
+        "abandoned",
         "agent",
         "builder",
         "building",
@@ -275,6 +278,7 @@ class Stage:
         "leaving",
         "life",
         "signature",
+        "started",
         "stuck",
         "tries",
         "turn",
@@ -305,10 +309,14 @@ class Stage:
         """How many ended sessions have their resources closed right now."""
         self.flush_to = 0
         """Somebody wants everything up to this generation committed."""
+        self.started = False
+        """The hook of the commit in flight is being called."""
         self.stuck = False
         """The commit in flight has had its time and has not come back."""
         self.tries = 0
         self.draining = False
+        self.abandoned = False
+        """The drain has had its time for commits: none begins any more."""
         self.failed = False
         self._wish: Wish | None = None
 
@@ -507,11 +515,21 @@ class Stage:
         self.known = True
         return self.generations.complete(incarnation)
 
+    def start_commit(self) -> bool:
+        """The commit in flight is about to call its hook. False if it must not now: a turn has begun
+        since it was sent on its way. It is sent again when that turn ends."""
+        if self._owner_in_turn():
+            self.generations.put_off_commit()
+            self.stuck = False
+            return False
+        self.started = True
+        return True
+
     def committed(self, *, succeeded: bool) -> list[Effect]:
         """The commit in flight is over, in time or late."""
         effects: list[Effect] = []
         self.generations.end_commit(succeeded)
-        self.stuck = False
+        self.started = self.stuck = False
         if succeeded:
             self.tries = 0
             self._let_the_committed_go(effects)
@@ -574,6 +592,7 @@ class Stage:
         """Commits have had their time: what leaves is closed without them."""
         effects: list[Effect] = []
         self.stuck = self.generations.in_flight is not None
+        self.abandoned = True
         self._tear_down_all(effects)
         return effects
 
@@ -726,7 +745,7 @@ class Stage:
     def _pump(self, effects: list[Effect]) -> None:
         """Begin the next commit, if one is wanted and none is in flight."""
         generations = self.generations
-        if generations.in_flight is not None or not generations.dirty:
+        if generations.in_flight is not None or not generations.dirty or self.abandoned:
             return
         if not self._committing_is_wanted() or self._owner_in_turn():
             return

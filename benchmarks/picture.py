@@ -174,7 +174,7 @@ def tidy(axes: Any) -> None:
 
 
 def times(ratio: float) -> str:
-    return f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
+    return f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×" if ratio >= 1 else f"{ratio:.2f}×"
 
 
 def microseconds(value: float) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Self
 ROOT = Path(__file__).resolve().parent.parent
 
 PATIENCE = 120.0
-"""Seconds for one request. Nothing takes that long but a contender that hangs."""
+"""Seconds for one request. Little takes that long but a contender that hangs."""
 
 
 class WorkerFailed(Exception):
@@ -27,9 +27,10 @@ class WorkerFailed(Exception):
 class Worker:
     """One contender's process. A context manager, after which it is gone with all its children."""
 
-    def __init__(self, name: str, module: str) -> None:
+    def __init__(self, name: str, module: str, patience: float = PATIENCE) -> None:
         """`module` is the program that it runs, one that calls `benchmarks.worker.main`."""
         self.name = name
+        self._patience = patience
         # A session of its own, so that it can be ended with all that it may have started.
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, name],
@@ -58,7 +59,7 @@ class Worker:
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
-        watchdog = threading.Timer(PATIENCE, self._give_up)
+        watchdog = threading.Timer(self._patience, self._give_up)
         watchdog.start()
         try:
             line = self._process.stdout.readline()

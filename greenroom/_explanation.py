@@ -36,7 +36,7 @@ def explain(
     if row is None:
         why = ("There is no such session. Its next turn begins one, and builds an agent.",)
         return Explanation(key=key, known=False, state="unknown", why=why, session=None)
-    sentences = [*_about_agent(row, policy), *_about_order(row, position), *_about_work(row)]
+    sentences = [*_about_agent(row, policy), *_about_order(position), *_about_work(row)]
     if row.last_error is not None:
         sentences.append(f"The last thing that went wrong: {row.last_error}.")
     if draining:
@@ -63,7 +63,7 @@ def _about_agent(row: SessionRow, policy: Policy) -> list[str]:
     return [f"Its agent has been idle for {row.idle_seconds:.0f} s. It is released {until} (idle_ttl)."]
 
 
-def _about_order(row: SessionRow, position: Position) -> list[str]:
+def _about_order(position: Position) -> list[str]:
     if position.place is None:
         return []
     where = f"It is number {position.place} of {position.cached} in the order of use"

@@ -166,28 +166,28 @@ class Greenroom:
         return Turn(self, key, spec, signature, session_id, on_busy == "reject", timeout, ephemeral)
 
     def _begin(self, key: str, request: BeginTurn) -> tuple[ActorRef[Session], TurnGranted]:
+        session = self._board.directory.get(key) or self._open(key)
         while True:
-            session = self._board.directory.get(key) or self._open(key)
             try:
                 return session, session.ask(request)
             except GreenroomError:
                 raise
             except pykka.ActorDeadError:
-                # It ended before it came to this: its successor, if there is to be one, is asked.
-                self._refuse_when_closed()
+                # It ended before it came to this. The supervisor knows, or hears of it first.
+                session = self._open(key)
             except BaseException:
                 _tell(session, WithdrawTurn(turn=request))
                 raise
 
     async def _begin_async(self, key: str, request: BeginTurn) -> tuple[ActorRef[Session], TurnGranted]:
+        session = self._board.directory.get(key) or await self._open_async(key)
         while True:
-            session = self._board.directory.get(key) or await self._open_async(key)
             try:
                 return session, await session.ask(request, block=False)
             except GreenroomError:
                 raise
             except pykka.ActorDeadError:
-                self._refuse_when_closed()
+                session = await self._open_async(key)
             except BaseException:
                 # Cancelled, say: whether it was granted meanwhile or not, it is not held any more.
                 _tell(session, WithdrawTurn(turn=request))
@@ -288,8 +288,8 @@ class Greenroom:
         *,
         session_id: str | None = None,
     ) -> None:
-        """Hand in an agent that was built elsewhere. It counts against the cap; no sweep finds it until it
-        was used. Another agent that the session has is released; a session in a turn is busy."""
+        """Hand in an agent that was built elsewhere. It counts against the cap; no sweep finds it until
+        it was used. Another agent that the session has is released; a session in a turn is busy."""
         if agent is None:
             msg = "adopt() needs an agent, not None"
             raise TypeError(msg)
@@ -362,8 +362,9 @@ class Greenroom:
         return stop
 
     def settle(self, timeout: float | None = 5.0) -> bool:
-        """Wait until no build, commit, release or close is under way. Raises `NotSettled` after `timeout`
-        seconds. Turns in progress and pauses between tries of a commit do not count."""
+        """Wait until no build, commit, release or close is under way; `NotSettled` after `timeout` seconds.
+
+        Turns in progress and pauses between tries of a commit do not count."""
         try:
             return cast("bool", self._ask(SettleRoom(), True, timeout=timeout))
         except pykka.Timeout:
@@ -491,16 +492,14 @@ class Greenroom:
         """Ask a session; `None` if there is none, unless it is to be created."""
         if not isinstance(key, str) or not key:
             raise ValueError(_bad_key(key))
+        session = self._board.directory.get(key)
         while True:
-            session = self._board.directory.get(key)
-            if session is None or not session.is_alive():
-                if not create:
-                    return None
-                session = self._open(key)
+            if session is None and not create:
+                return None
             try:
-                return session.ask(request)
-            except pykka.ActorDeadError:
-                pass  # it ended before it came to this
+                return (session or self._open(key)).ask(request)
+            except pykka.ActorDeadError:  # it ended before it came to this
+                session = self._open(key) if create else None
 
 
 def _bad_key(key: object) -> str:

@@ -12,12 +12,13 @@ from greenroom.actors._calls import is_async
 from greenroom.messages import BeginTurn, EndTurn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from greenroom._room import Greenroom
     from greenroom.actors import ActorRef
     from greenroom.actors.session import Session
-    from greenroom.messages import Reason, TurnGranted
+    from greenroom.messages import Reason
 
 __all__ = ["Turn"]
 
@@ -122,18 +123,14 @@ class Turn:
 
     def __enter__(self) -> Self:
         request = self._ask_for_turn(get_ident(), None)
-        self._session, granted = self._room._begin(self._key, request)
-        self._began(granted)
-        prepare = self._room._prepare
-        if prepare is not None:
-            try:
-                if is_async(prepare):
-                    self._room.runtime.submit(prepare, self._agent, self, name="prepare").get()
-                else:
-                    prepare(self._agent, self)
-            except BaseException:
-                self.__exit__(*sys.exc_info())
-                raise
+        room = self._room
+        self._session, granted = room._begin(self._key, request)
+        self._agent = granted.agent
+        self.reused = granted.reused
+        self.rebuild_reason = granted.rebuild_reason
+        self._generation = granted.generation
+        if room._prepare is not None:
+            self._prepare_now(room._prepare)
         return self
 
     def __exit__(
@@ -153,7 +150,10 @@ class Turn:
         holder: object = self if loop is None else asyncio.current_task(loop)
         request = self._ask_for_turn(holder, loop)
         self._session, granted = await self._room._begin_async(self._key, request)
-        self._began(granted)
+        self._agent = granted.agent
+        self.reused = granted.reused
+        self.rebuild_reason = granted.rebuild_reason
+        self._generation = granted.generation
         prepare = self._room._prepare
         if prepare is not None:
             try:
@@ -177,6 +177,16 @@ class Turn:
 
     # Both.
 
+    def _prepare_now(self, prepare: Callable[[Any, Turn], Any]) -> None:
+        try:
+            if is_async(prepare):
+                self._room.runtime.submit(prepare, self._agent, self, name="prepare").get()
+            else:
+                prepare(self._agent, self)
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+
     def _ask_for_turn(self, holder: object, loop: asyncio.AbstractEventLoop | None) -> BeginTurn:
         if self._request is not None:
             msg = f"this turn of {self._key!r} was used before: call room.turn() for another one"
@@ -192,18 +202,12 @@ class Turn:
         )
         return request
 
-    def _began(self, granted: TurnGranted) -> None:
-        self._agent = granted.agent
-        self.reused = granted.reused
-        self.rebuild_reason = granted.rebuild_reason
-        self._generation = granted.generation
-
     def _give_back(self, whole: bool) -> EndTurn:
         if self._request is None:
             msg = f"this turn of {self._key!r} has not begun: use it with 'with' or 'async with'"
             raise RuntimeError(msg)
         weight = None
-        if self._session is not None:
+        if self._room._board.policy.weigh is not None and self._session is not None:
             weight = self._room._weigh(self._key, self._agent)
         return EndTurn(
             turn=self._request,

@@ -27,7 +27,7 @@ from greenroom.messages._events import (
     SessionEnded,
     SessionFailure,
 )
-from greenroom.messages._protocol import Notice, Request
+from greenroom.messages._protocol import Notice, Request, message
 from greenroom.messages._reason import Reason
 from greenroom.messages._runtime import ChildFailed
 from greenroom.messages._session import (
@@ -54,6 +54,7 @@ from greenroom.messages._session import (
     ResourcesClosed,
     RetryCommit,
     SessionRow,
+    StartCommit,
     TeardownEnded,
     TurnGranted,
     UseSettings,
@@ -145,6 +146,7 @@ __all__ = [
     "SessionStopped",
     "SettleRoom",
     "Standing",
+    "StartCommit",
     "StopListening",
     "SweepRoom",
     "TeardownEnded",
@@ -152,4 +154,5 @@ __all__ = [
     "TurnGranted",
     "UseSettings",
     "WithdrawTurn",
+    "message",
 ]

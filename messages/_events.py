@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from greenroom.messages._protocol import Notice
+from greenroom.messages._protocol import Notice, message
 from greenroom.messages._reason import Reason
 
 __all__ = [
@@ -27,7 +26,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class Event(Notice):
     """Something happened to a session."""
 
@@ -37,7 +36,7 @@ class Event(Notice):
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class AgentBuilt(Event):
     """An agent was built, or adopted."""
 
@@ -51,7 +50,7 @@ class AgentBuilt(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class AgentReused(Event):
     """A turn got the agent that was there."""
 
@@ -59,7 +58,7 @@ class AgentReused(Event):
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class AgentReleased(Event):
     """An agent was let go, and the session may resume."""
 
@@ -69,7 +68,7 @@ class AgentReleased(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class AgentClosed(Event):
     """An agent was closed, and its session is over."""
 
@@ -79,7 +78,7 @@ class AgentClosed(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class AgentRetained(Event):
     """An agent that was to be let go is kept for its commit, which failed and is tried again."""
 
@@ -89,7 +88,7 @@ class AgentRetained(Event):
     """Why it was to be let go."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class CommitSucceeded(Event):
     """Completed turns were committed."""
 
@@ -102,7 +101,7 @@ class CommitSucceeded(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class BuildFailure(Event):
     """A build raised, or took too long."""
 
@@ -113,7 +112,7 @@ class BuildFailure(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class CommitFailure(Event):
     """A commit raised, or took too long. Its turns stay uncommitted, with their owner."""
 
@@ -125,7 +124,7 @@ class CommitFailure(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class HookFailure(Event):
     """A hook of a release, close or interrupt raised, or took too long. It stopped nothing else."""
 
@@ -136,7 +135,7 @@ class HookFailure(Event):
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class SessionFailure(Event):
     """A session actor failed too often: its key answers with an error until it is ended."""
 
@@ -145,7 +144,7 @@ class SessionFailure(Event):
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class SessionEnded(Event):
     """A session is over: its agents and resources are closed, its settings dropped."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pykka
 
+from greenroom.messages._protocol import message
+
 __all__ = ["ChildFailed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class ChildFailed:
     """A child could not handle a message, and waits for its parent's decision.
 

@@ -6,10 +6,9 @@ no number to hand out, and a turn that was withdrawn can never be mistaken for a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from greenroom.messages._protocol import Notice, Request
+from greenroom.messages._protocol import Notice, Request, message
 from greenroom.messages._reason import Reason
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ __all__ = [
     "ResourcesClosed",
     "RetryCommit",
     "SessionRow",
+    "StartCommit",
     "TeardownEnded",
     "TurnGranted",
     "UseSettings",
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@message(eq=False)
 class TurnGranted:
     """A turn has begun: the answer to `BeginTurn`."""
 
@@ -61,7 +61,7 @@ class TurnGranted:
     """How many turns were completed before this one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@message(eq=False)
 class BeginTurn(Request[TurnGranted]):
     """Check the agent out, building it if need be, when all turns that came before are over."""
 
@@ -81,7 +81,7 @@ class BeginTurn(Request[TurnGranted]):
     """Where to run the agent's async hooks, and its async build."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class EndTurn(Request[bool]):
     """Give the agent back. False if that turn was over before."""
 
@@ -91,40 +91,40 @@ class EndTurn(Request[bool]):
     weight: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class GiveBackTurn(Notice):
     """`EndTurn`, insisted on: the session did not manage to answer that."""
 
     end: EndTurn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class WithdrawTurn(Notice):
     """Whoever wanted this turn has left: take it out of the queue, or end it if it has begun."""
 
     turn: BeginTurn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class ExpireTurn(Notice):
     """This turn has waited for as long as it would."""
 
     turn: BeginTurn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class ReleaseAgent(Notice):
     """Let the agent go unless it is in a turn. Answered to the supervisor with `ReleaseAnswered`."""
 
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class EvictAgent(Request[bool]):
     """Release the agent now, or when its turn ends. True if there is one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class CloseSession(Request[bool]):
     """End the session now, or when its turn ends. True if there was anything to end."""
 
@@ -132,7 +132,7 @@ class CloseSession(Request[bool]):
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class CommitOutcome:
     """What a commit came to. True if something was committed."""
 
@@ -149,7 +149,7 @@ class CommitOutcome:
         return self.committed > 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@message(eq=False)
 class CommitSession(Request[CommitOutcome]):
     """Commit every dirty segment, oldest first, and stop at a failure."""
 
@@ -163,14 +163,14 @@ class CommitSession(Request[CommitOutcome]):
     holder: object = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class ExpireCommit(Notice):
     """Whoever wanted this commit has waited for as long as they would. It goes on."""
 
     request: CommitSession
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class CompleteElsewhere(Request[int]):
     """Count a turn that was not run through the room. Answered with the new generation."""
 
@@ -178,7 +178,7 @@ class CompleteElsewhere(Request[int]):
     """Who ran it, and will commit it. `None`: whoever is offered with the commit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class AdoptAgent(Request[None]):
     """Hold an agent that was built elsewhere."""
 
@@ -188,7 +188,7 @@ class AdoptAgent(Request[None]):
     weight: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class UseSettings(Request[Any]):
     """Do something with the session's settings, a dict: `call(settings, *args)`."""
 
@@ -196,7 +196,7 @@ class UseSettings(Request[Any]):
     args: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class SessionRow:
     """One session, as `snapshot()` and `explain()` show it."""
 
@@ -218,12 +218,12 @@ class SessionRow:
     standing: Standing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class DescribeSession(Request[SessionRow]):
     """Say how the session is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class ReportStanding(Notice):
     """Tell the supervisor anew: it was restarted."""
 
@@ -231,7 +231,7 @@ class ReportStanding(Notice):
 # Drain.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class DrainSession(Notice):
     """Begin no turn; when the running one is over, commit and close everything, and stop."""
 
@@ -239,12 +239,12 @@ class DrainSession(Notice):
     """When the drain is to be over, on the runtime's clock."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class ForceSession(Notice):
     """The running turn has had its time: it is over now, whatever its holder thinks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class AbandonSession(Notice):
     """Commits have had their time: close what is left without waiting for them."""
 
@@ -252,7 +252,7 @@ class AbandonSession(Notice):
 # What becomes of slow work. `incarnation` is the agent's, so that nothing late hits another one.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class BuildEnded(Notice):
     """A build is over, in time or long after it was given up."""
 
@@ -265,7 +265,14 @@ class BuildEnded(Notice):
     """Whether `build` itself has returned. Otherwise it was given up, and may still return."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
+class StartCommit(Request[bool]):
+    """A commit is about to call its hook. False: not now, a turn has begun since it was sent."""
+
+    attempt: int
+
+
+@message()
 class CommitEnded(Notice):
     """A commit is over, in time or late."""
 
@@ -274,7 +281,7 @@ class CommitEnded(Notice):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class CommitStuck(Notice):
     """A commit is still running after its time. It remains the one in flight."""
 
@@ -282,7 +289,7 @@ class CommitStuck(Notice):
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class TeardownEnded(Notice):
     """The hooks of a release or close were called."""
 
@@ -293,7 +300,7 @@ class TeardownEnded(Notice):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class ResourcesClosed(Notice):
     """The resources of an ended session are closed."""
 
@@ -301,6 +308,6 @@ class ResourcesClosed(Notice):
     errors: tuple[tuple[str, BaseException], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class RetryCommit(Notice):
     """The pause after a failed commit is over."""

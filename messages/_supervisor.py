@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
-from greenroom.messages._protocol import Notice, Request
+from greenroom.messages._protocol import Notice, Request, message
 
 __all__ = [
     "Configure",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class Standing:
     """All that the supervisor knows about a session. The last one counts; none is a difference."""
 
@@ -65,7 +65,7 @@ class Standing:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class OpenSession(Request[Any]):
     """Return the reference of the session actor of this key, starting it if there is none."""
 
@@ -75,7 +75,7 @@ class OpenSession(Request[Any]):
 # From sessions.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class TurnEnded(Notice):
     """A turn is over, and the session has nothing else to do."""
 
@@ -85,7 +85,7 @@ class TurnEnded(Notice):
     weight: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class SessionChanged(Notice):
     """A session's standing is now this."""
 
@@ -93,7 +93,7 @@ class SessionChanged(Notice):
     standing: Standing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class ReleaseAnswered(Notice):
     """The answer to `ReleaseAgent`."""
 
@@ -102,7 +102,7 @@ class ReleaseAnswered(Notice):
     """False: it is in a turn, or has no agent any more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class SessionDrained(Notice):
     """A session has done all that a drain asks of it."""
 
@@ -120,7 +120,7 @@ class SessionDrained(Notice):
     """What went wrong, if anything did."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class SessionStopped(Notice):
     """A session actor has stopped: there was nothing left to remember."""
 
@@ -131,42 +131,42 @@ class SessionStopped(Notice):
 # From the room.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class SweepRoom(Request[int]):
     """Release what has been idle too long, close what has expired. Answered with how many were
     released."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class MemoryGivenBack(Notice):
     """What the released agents held has gone back to the system, as far as it does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class Configure(Request[Any]):
     """Change the policy. Answered with the new one."""
 
     changes: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class ListKeys(Request[tuple[str, ...]]):
     """List the sessions that have an agent, least recently used first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class CountAgents(Request[int]):
     """Say how many sessions have an agent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class HasAgent(Request[bool]):
     """Say whether a session has an agent."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class Position:
     """Where a session stands in the order of use."""
 
@@ -176,14 +176,14 @@ class Position:
     """1 is the least recently used. `None`: it has no agent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class GetPosition(Request[Position]):
     """Say where a session stands."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class RoomStats:
     """Counters of a room: what is now, and what has been since it was opened."""
 
@@ -246,31 +246,31 @@ class RoomStats:
     draining: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class GetStats(Request[RoomStats]):
     """Count."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class Listen(Request[int]):
     """Call back with every event from now on. Answered with the number of the listener."""
 
     callback: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class StopListening(Request[None]):
     """Call back no more."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class SettleRoom(Request[bool]):
     """Answer when nothing is under way."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class DrainReport:
     """What a drain came to, by key."""
 
@@ -293,14 +293,14 @@ class DrainReport:
         return not self.failed and not self.abandoned
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class DrainRoom(Request[DrainReport]):
     """Begin no turn any more, commit what is dirty, close everything."""
 
     deadline: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message()
 class DrainDeadline(Notice):
     """A stage of the drain has had its time."""
 

@@ -211,6 +211,11 @@ class CacheSupervisor(Actor):
         again, past = RestartPolicy().decide(restarts.get(key, ()), self.runtime.clock())
         if session.todo is None and failure.message is not None:
             session.redo = failure.message
+        if not again:
+            # What it fails on, again and again, is left out: the rest is still to be done.
+            session.redo = None
+            if session.todo:
+                session.todo.popleft()
         if again:
             restarts[key] = past
             self._state.counters["restarts"] += 1
@@ -230,7 +235,18 @@ class CacheSupervisor(Actor):
 
     def on_receive(self, message: Any) -> Any:
         """Handle one message of the protocol."""
-        return self._handlers[message.__class__](self, message)
+        kind = message.__class__
+        result = self._handlers[kind](self, message)
+        if kind is not AgentReused and kind is not TurnEnded:
+            self._board.pressed = self._pressed()
+        return result
+
+    def _pressed(self) -> bool:
+        """Tell whether a warm turn may have to be acted on, so that sessions must not let it wait."""
+        state, cap = self._state, self._board.policy.cap
+        over_cap = cap is not None and len(self._residents) > cap
+        waited_for = state.listeners or state.settling or self._restarted
+        return bool(over_cap or self._budget is not None or waited_for)
 
     # From sessions: the warm way.
 
@@ -567,11 +583,10 @@ class CacheSupervisor(Actor):
             self.call_later(max(0.0, left + after), DrainDeadline(stage=stage))
 
     def _tell_pending(self, message: Any) -> None:
-        drain = self._state.drain
-        for key in sorted(drain.pending) if drain is not None else ():
-            ref = self._board.directory.get(key)
-            if drain is not None and (ref is None or not self._deliver(ref, message)):
-                drain.gone(key)
+        """Tell everybody who is still to be heard of. From one that has stopped, word is on its way."""
+        pending = () if self._state.drain is None else sorted(self._state.drain.pending)
+        for ref in filter(None, map(self._board.directory.get, pending)):
+            self._deliver(ref, message)
 
     def _drain_deadline(self, message: DrainDeadline) -> None:
         if self._state.drain is None or self._state.report is not None:

@@ -98,16 +98,21 @@ class Residents:
         resident = self._used.get(key)
         if resident is not None:
             self._used.move_to_end(key)
-            self._turn(resident, True)
-            self._resting.pop(key, None)
+            if not resident.in_turn:
+                resident.in_turn = True
+                self.in_turn += 1
+                self._resting.pop(key, None)
 
     def rest(self, key: str, since: float, weight: int) -> None:
         """A turn has ended."""
         resident = self._used.get(key)
         if resident is not None:
-            self._turn(resident, False)
-            self.weight += weight - resident.weight
-            resident.weight = weight
+            if resident.in_turn:
+                resident.in_turn = False
+                self.in_turn -= 1
+            if weight != resident.weight:
+                self.weight += weight - resident.weight
+                resident.weight = weight
             self._rest(key, since)
 
     def leave(self, key: str) -> None:

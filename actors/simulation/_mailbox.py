@@ -53,6 +53,10 @@ class SimulatedMailbox(Mailbox):
         self.queue.put((message, future, copy_context()))
         self.knock()
 
+    def leave(self, message: Any) -> None:
+        self.queue.put((message, None, None))
+        self.knock()
+
     def knock(self) -> None:
         self.runtime._wake(self)
 

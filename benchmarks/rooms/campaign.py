@@ -17,6 +17,9 @@ from benchmarks.workers import Worker
 
 WORKER = "benchmarks.rooms.worker"
 
+PATIENCE = 300.0
+"""Seconds for one request, of which some fill a room with 100,000 sessions."""
+
 
 def run(*, quick: bool, names: Sequence[str], say: Say) -> Results:
     """Measure all, and return the raw figures."""
@@ -55,7 +58,7 @@ def measure_apart(scenario: Scenario, scale: Scale, results: Results, say: Say) 
     begin = time.monotonic()
     for repetition in range(scenario.repetitions(scale)):
         for name in rotated(able, repetition):
-            with Worker(name, WORKER) as worker:
+            with Worker(name, WORKER, PATIENCE) as worker:
                 figures = worker.ask("measure", scenario.name, asdict(scale))
                 results.add(scenario.name, name, figures)
     say(f"{scenario.title} ({time.monotonic() - begin:.0f} s)")

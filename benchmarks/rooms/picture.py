@@ -72,6 +72,7 @@ def draw_bars(
         axes.barh(row, found.middle, height=0.6, color=COLOURS[name])
         axes.annotate(f" {text}", (found.middle, row), va="center")
     axes.set_xlim(0, 1.7 * axes.get_xlim()[1])  # room for the text behind the longest
+    axes.locator_params(axis="x", nbins=5)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     set_rows(axes, [CAST.contenders[name] for name in names])
     tidy(axes)

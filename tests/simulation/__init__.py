@@ -1,0 +1,1 @@
+"""The whole room in the simulated runtime, all invariants checked after every step."""

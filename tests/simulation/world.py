@@ -1,0 +1,393 @@
+"""A world for a room: clients that come, cancel and leave, hooks that are slow, fail and hang, actors
+that crash, a clock that races, and a drain at the end. One seed, one history.
+
+`World.run()` takes one step at a time and checks the invariants of the design after each; their numbers
+are in the texts of the violations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import Any
+
+import pykka
+
+from greenroom import AgentSpec, Greenroom, GreenroomError, Policy
+from greenroom.actors._life import OPEN
+from greenroom.actors.session import Session
+from greenroom.actors.simulation import InjectedFault, Simulation
+from greenroom.actors.simulation._faults import Faults
+from greenroom.actors.simulation._waiting import SimulatedFuture
+from greenroom.messages import (
+    CloseSession,
+    CommitSession,
+    Configure,
+    EvictAgent,
+    Reason,
+    SweepRoom,
+    UseSettings,
+)
+from greenroom.supervisor import CacheSupervisor
+
+KEYS = ("a", "b", "c", "d", "e")
+SPECS = (AgentSpec("small"), AgentSpec("large"), None)
+DEADLINE = 20.0
+LONGEST_BODY = 3.0
+BUILD_TIMEOUT = 8.0
+
+logging.getLogger("greenroom").setLevel(logging.CRITICAL)
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+class SimulatedAgent:
+    """An agent that knows what may not happen to it. Its hooks take virtual time, fail and hang."""
+
+    def __init__(self, world: World, key: str, number: int) -> None:
+        self.world = world
+        self.key = key
+        self.number = number
+        self.in_turn = False
+        self.completed = 0
+        self.committed = 0
+        self.farewells = 0
+
+    async def commit_memory_session(self) -> None:
+        world, upto = self.world, self.completed
+        world.committing[self.key] += 1
+        if world.committing[self.key] > 1:
+            world.violated(3, f"two commits of {self.key} in flight")
+        if self.farewells and not world.over:
+            world.violated(4, f"agent {self.number} of {self.key} was committed after it was let go")
+        try:
+            await world.slow_hook()
+        finally:
+            world.committing[self.key] -= 1
+        self.committed = upto
+
+    async def release_clients(self) -> None:
+        await self._farewell("released")
+
+    async def close(self) -> None:
+        await self._farewell("closed")
+
+    async def _farewell(self, how: str) -> None:
+        world = self.world
+        self.farewells += 1
+        if self.farewells > 1:
+            world.violated(6, f"agent {self.number} of {self.key} was {how}, and let go before")
+        if self.in_turn and not world.over:
+            world.violated(1, f"agent {self.number} of {self.key} was {how} in the middle of a turn")
+        if self.completed > self.committed and not world.draining:
+            world.violated(4, f"agent {self.number} of {self.key} was {how} with uncommitted turns")
+        await world.slow_hook()
+
+
+class World:
+    """A room, its clients, and what they know."""
+
+    def __init__(self, seed: int, *, clients: int = 4, rounds: int = 6) -> None:
+        self.seed = seed
+        self.sim = Simulation(seed, work_time=(0.0, 0.5), haste=0.2, most_steps=60_000)
+        self.random = self.sim.random
+        self.fault_rate = self.random.choice([0.0, 0.0, 0.01, 0.03])
+        self.hook_failures = self.random.choice([0.0, 0.1, 0.4])
+        self.hangs = self.random.choice([0.0, 0.0, 0.05])
+        self.agents: list[SimulatedAgent] = []
+        self.committing: Counter[str] = Counter()
+        self.violations: list[str] = []
+        self.generations: dict[Any, tuple[int, int]] = {}
+        self.started: set[str] = set()
+        self.unstuck: SimulatedFuture[None] = SimulatedFuture(self.sim, "a hook", "the end")
+        self.draining = False
+        self.over = False
+        """The deadline of the drain has passed: what is still in a turn is closed by force."""
+        self.letters: list[str] = []
+        self.sim._on_dead_letter = self._dead_letter
+        self.room = Greenroom(
+            self._build,
+            policy=Policy(
+                cap=self.random.choice([1, 2, 3]),
+                idle_ttl=self.random.choice([None, 2.0, 10.0]),
+                sweep_every=self.random.choice([None, 1.5]),
+                session_ttl=self.random.choice([None, 6.0]),
+                max_waiting=self.random.choice([0, 2, 16]),
+                commit_timeout=4.0,
+                build_timeout=BUILD_TIMEOUT,
+                teardown_timeout=4.0 if self.hangs else None,
+                retry_first=0.5,
+                retry_most=4.0,
+                memory_budget=self.random.choice([None, 250]),
+                memory_batch=2,
+                weigh=lambda agent: 100,
+            ),
+            runtime=self.sim,
+        )
+        self.sim._faults = Faults({"handler": self.fault_rate, "effect": self.fault_rate}, self.random)
+        self.clients = [
+            self.sim.task(self._client(rounds), f"client {number}") for number in range(clients)
+        ]
+        self.report: Any = None
+
+    def violated(self, invariant: int, what: str) -> None:
+        """Note a violation where raising would only be taken for a failing hook."""
+        self.violations.append(f"invariant {invariant}: {what}")
+
+    # What the room calls.
+
+    async def _build(self, context: Any) -> SimulatedAgent:
+        await self.sim.sleep(self.random.uniform(0.0, 1.0))
+        if self.random.random() < self.hangs:
+            await self.sim.sleep(self.random.uniform(5.0, 15.0))
+        if self.random.random() < self.hook_failures / 2:
+            raise OSError("the build failed")
+        agent = SimulatedAgent(self, context.key, len(self.agents) + 1)
+        self.agents.append(agent)
+        return agent
+
+    async def slow_hook(self) -> None:
+        """Take some time, and fail or hang as often as this world wants."""
+        if self.random.random() < self.hangs:
+            await self.unstuck
+        await self.sim.sleep(self.random.uniform(0.0, 1.5))
+        if self.random.random() < self.hook_failures:
+            raise self.random.choice([OSError, SystemExit, asyncio.CancelledError])("the hook failed")
+
+    def _dead_letter(self, who: Any, message: Any) -> None:
+        self.letters.append(type(message).__name__)
+
+    # Clients.
+
+    async def _client(self, rounds: int) -> None:
+        for _ in range(rounds):
+            await self.sim.sleep(self.random.uniform(0.0, 2.0))
+            action = self.random.random()
+            try:
+                if action < 0.7:
+                    await self._turn()
+                elif action < 0.9:
+                    await self._tell_session(self.random.choice(KEYS))
+                else:
+                    await self._tell_supervisor()
+            except (GreenroomError, InjectedFault, pykka.ActorDeadError):
+                pass  # an answer, if not a nice one
+
+    async def _turn(self) -> None:
+        key = self.random.choice(KEYS)
+        task = self.sim.task(self._take_turn(key), f"turn of {key}")
+        if self.random.random() < 0.2:
+            await self.sim.sleep(self.random.uniform(0.0, 2.0))
+            task.cancel()
+        try:
+            await task
+            task.get()
+        except asyncio.CancelledError:
+            task._seen = True
+
+    async def _take_turn(self, key: str) -> None:
+        random = self.random
+        turn = self.room.turn(
+            key,
+            random.choice(SPECS),
+            on_busy=random.choice(["wait", "wait", "reject"]),
+            timeout=random.choice([None, None, 1.0, 4.0]),
+            ephemeral=random.random() < 0.1,
+        )
+        asked = self.sim.clock()
+        try:
+            async with turn:
+                self._check_wait(key, self.sim.clock() - asked)
+                agent = turn.agent
+                self._check_entry(key, agent)
+                agent.in_turn = True
+                try:
+                    completes = await self._body(turn)
+                finally:
+                    agent.in_turn = False
+                if completes and not turn._ephemeral and not self.over:
+                    agent.completed += 1  # nothing can come between this and the end of the turn
+        except ZeroDivisionError:
+            pass
+        except (GreenroomError, InjectedFault, pykka.ActorDeadError):
+            pass
+
+    async def _body(self, turn: Any) -> bool:
+        """Do something with the agent. False if the turn will not be completed."""
+        ends = self.random.random()
+        await self.sim.sleep(self.random.uniform(0.0, LONGEST_BODY))
+        if ends < 0.1:
+            turn.cancel()
+            return False
+        if ends < 0.2:
+            raise ZeroDivisionError
+        if ends < 0.3:
+            turn.discard("says the client")
+        return True
+
+    async def _tell_session(self, key: str) -> None:
+        session = self.room._board.directory.get(key)
+        if session is None:
+            return
+        messages: list[Any] = [
+            CommitSession(wait=self.random.random() < 0.5, timeout=self.random.choice([None, 1.0])),
+            EvictAgent(),
+            CloseSession(interrupt=self.random.random() < 0.5, reason=Reason.EXPLICIT),
+            UseSettings(call=dict.__setitem__, args=("model", "x")),
+        ]
+        await session.ask(self.random.choice(messages), block=False)
+
+    async def _tell_supervisor(self) -> None:
+        messages: list[Any] = [
+            SweepRoom(),
+            Configure(changes={"cap": self.random.choice([1, 2, 4])}),
+        ]
+        await self.room._supervisor.ask(self.random.choice(messages), block=False)
+
+    # The run.
+
+    def run(self) -> None:
+        """Let everything happen, drain, and check."""
+        with self.sim:
+            while not all(client.done() for client in self.clients):
+                self._step()
+            self.draining = True
+            # With haste, time leaps while messages wait, and says nothing about how long a drain takes.
+            self.sim._haste = self.random.choice([0.0, 0.2])
+            drain = self.sim.task(self._drain(), "drain")
+            late = self.sim.task(self._client(2), "late client")
+            while not (drain.done() and late.done()):
+                self._step()
+            self.sim._faults = Faults(None, self.random)
+            drain.get()
+            late.get()
+            for client in self.clients:
+                client.get()
+            self._let_the_rest_end()
+            self._check_the_end()
+
+    async def _drain(self) -> None:
+        began = self.sim.clock()
+        deadline = self.random.choice([0.0, 1.0, DEADLINE])
+        self.sim.call_later(deadline, self._deadline_passes)
+        while self.report is None:
+            try:
+                self.report = await self.room._supervisor.ask(_drain_message(deadline), block=False)
+            except InjectedFault:
+                pass  # the message was not handled: asked again
+        if not self.sim._haste and self.sim.clock() - began > deadline + 1.0:
+            self.violated(7, f"the drain took {self.sim.clock() - began} s, of {deadline}")
+
+    def _deadline_passes(self) -> None:
+        self.over = True
+
+    def _step(self) -> None:
+        if not self.sim.step():
+            raise Violation(f"invariant 5: somebody waits for ever\n{self.sim.waiting()}")
+        self._check()
+
+    def _let_the_rest_end(self) -> None:
+        """Hooks that hang end some day, and late agents are let go then."""
+        self.over = True
+        self.unstuck.set()
+        self.sim.run(100.0)
+
+    # Checks.
+
+    def _check(self) -> None:
+        if self.violations:
+            raise Violation("; ".join(self.violations))
+        for key, ref in self.room._board.directory.items():
+            session = ref.actor_inbox.actor
+            if isinstance(session, Session):
+                self._check_session(key, session)
+        if not self.draining:
+            self._check_cap()
+
+    def _check_session(self, key: str, session: Session) -> None:
+        stage = session._state.stage
+        generations = stage.generations
+        began = stage.started and key not in self.started
+        if began and generations.next_owner == stage.agent and stage.turn is not None:
+            raise Violation(f"invariant 1: a commit of {key} began in the middle of its turn")
+        (self.started.add if stage.started else self.started.discard)(key)
+        now = (generations.generation, generations.committed)
+        before = self.generations.get(session.actor_ref, (0, 0))
+        if now < before or now[1] < before[1] or now[1] > now[0]:
+            raise Violation(f"invariant 3: {key} went from {before} to {now}")
+        self.generations[session.actor_ref] = now
+
+    def _check_cap(self) -> None:
+        """Whenever no message is on its way, everything beyond the cap is in a turn."""
+        supervisor = self.room._supervisor.actor_inbox.actor
+        if any(not mailbox.empty() or mailbox.state != OPEN for mailbox in self.sim._mailboxes()):
+            return
+        if not isinstance(supervisor, CacheSupervisor) or supervisor._recovering:
+            return
+        cap = self.room.policy.cap or 0
+        cached = []
+        for key in supervisor._residents.keys():
+            session = self.room._board.directory[key].actor_inbox.actor
+            assert isinstance(session, Session)
+            cached.append((key, session._state.stage))
+        beyond = cached[: max(0, len(cached) - cap)]
+        for key, stage in beyond:
+            if stage.turn is None:
+                raise Violation(f"invariant 2: {key} is beyond the cap of {cap} and not in a turn")
+        for key, stage in cached:
+            if not stage.agent:
+                raise Violation(f"invariant 2: {key} is counted and has no agent")
+
+    def _check_entry(self, key: str, agent: SimulatedAgent) -> None:
+        if agent.in_turn:
+            self.violated(1, f"two turns on agent {agent.number} of {key}")
+        if agent.farewells:
+            self.violated(1, f"a turn got agent {agent.number} of {key}, which was let go")
+        others = [a for a in self.agents if a.key == key and a.in_turn and a is not agent]
+        if others:
+            self.violated(1, f"two agents of {key} are in a turn at once")
+
+    def _check_wait(self, key: str, waited: float) -> None:
+        most = 17 * (LONGEST_BODY + BUILD_TIMEOUT + 1.0)
+        if waited > most:
+            self.violated(7, f"a turn of {key} waited {waited} s")
+
+    def _check_the_end(self) -> None:
+        if self.violations:
+            raise Violation("; ".join(self.violations))
+        for agent in self.agents:
+            # Where hooks hang, one may be given up before the simulation lets it begin.
+            if agent.farewells != 1 and not self.hangs:
+                raise Violation(
+                    f"invariant 6: agent {agent.number} of {agent.key} was let go {agent.farewells} times"
+                )
+        blamed = {*self.report.failed, *self.report.abandoned}
+        for agent in self.agents:
+            if agent.completed > agent.committed and agent.key not in blamed:
+                raise Violation(
+                    f"invariant 4: {agent.completed - agent.committed} turns of agent {agent.number} of "
+                    f"{agent.key} are neither committed nor reported: {self.report}"
+                )
+        waiting = [task.name for task in self.sim._tasks if not task.done()]
+        if waiting:
+            raise Violation(f"invariant 5: nobody answered {waiting}\n{self.sim.waiting()}")
+
+
+def _drain_message(deadline: float) -> Any:
+    from greenroom.messages import DrainRoom
+
+    return DrainRoom(deadline=deadline)
+
+
+def run(seed: int) -> World:
+    """Run one world. Raises with its seed if an invariant does not hold."""
+    world = World(seed)
+    try:
+        world.run()
+    except BaseException as error:
+        error.add_note(f"seed {seed}")
+        raise
+    return world
