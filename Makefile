@@ -28,7 +28,7 @@ pytest := $(python) -m pytest -n $(WORKERS) --dist loadgroup
 small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
 
 .DEFAULT_GOAL := help
-.PHONY: help test check format bench serve conformance clean
+.PHONY: help test behaviours check format bench serve conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ help: ## list these targets
 test: $(ready) ## run all tests, first with a tiny thread switch interval, then as usual
 	$(small_switch_interval) $(pytest) $(ARGS)
 	$(pytest) $(ARGS)
+
+behaviours: $(ready) ## run the tests of the design's numbered behaviours, and print which has which
+	$(pytest) -p tests.behaviours $(ARGS)
 
 check: $(ready) ## format, lint and types (mypy, pyright), of what ships and of the tests
 	$(python) -m ruff format --check .

@@ -8,7 +8,7 @@ import pykka
 
 from greenroom.actors._future import Future
 from greenroom.actors._life import CLOSED, STARTING
-from greenroom.actors._mailbox import Mailbox
+from greenroom.actors._mailbox import AT_ONCE, Mailbox
 from greenroom.actors._ref import ActorRef
 from greenroom.actors._reply import Reply
 from greenroom.actors._threads import LOCAL, Birth
@@ -165,6 +165,8 @@ class Actor(pykka.Actor):
             msg = f"defer_reply() of {mailbox} was called outside its handlers: there is no message"
             raise RuntimeError(msg)
         future, mailbox.replying = mailbox.replying, None
+        if future is AT_ONCE:
+            future = LOCAL.state.deferred = Future()
         return Reply(mailbox, future)
 
     def pipe_to_self(

@@ -45,6 +45,7 @@ from uuid import uuid4
 
 import pykka
 
+from greenroom.actors._courtesy import give_way
 from greenroom.actors._dispatch import SPECIAL
 from greenroom.actors._errors import MailboxFull
 from greenroom.actors._future import Future
@@ -62,6 +63,9 @@ __all__ = ["Mailbox", "drive"]
 
 HOLDER = 0
 """The one place of a baton."""
+
+AT_ONCE: Future[Any] = Future()
+"""In the place of the future of a message whose sender waits on this very thread: there is none yet."""
 
 MOST_LEFT = 128
 """So many messages that can wait do not: somebody is made to run the mailbox."""
@@ -125,6 +129,70 @@ class Mailbox(Life):
                 raise
         self.queue.put((message, future, copy_context()))
         self.knock()
+
+    def ask(self, message: Any, timeout: float | None) -> Any:
+        """Send a message and wait for the answer: at once, if nobody runs the actor and nothing waits.
+
+        This is what `deliver()`, `drive()`, `run()`, `handle()` and `Future.get()` do together in the
+        common case, in one piece and without a future. Whatever is not common is left to them.
+        """
+        thread = LOCAL.state
+        if thread.driving or self.state != OPEN or self.quick_future is None or self.bound is not None:
+            return self._ask_and_wait(message, timeout)
+        token = (message,)
+        future: Future[Any] | None = None
+        try:
+            if self.baton.setdefault(HOLDER, token) is not token:
+                return self._ask_and_wait(message, timeout)
+            if self.state != OPEN or self._backlog is not None or not self.queue.empty():
+                future = Future()
+                drive(thread, self, token, (message, future, None))
+                return future.get(timeout=timeout)
+            self.replying = AT_ONCE
+            thread.driving = True
+            thread.running = self
+            began = monotonic()
+            try:
+                special = SPECIAL.get(message.__class__)
+                result = self.actor.on_receive(message) if special is None else special(self, message)  # type: ignore[union-attr]  # an open mailbox has an actor
+                if self.replying is not AT_ONCE:
+                    future, thread.deferred = thread.deferred, None
+                self.replying = None
+            except BaseException as exception:
+                if self.replying is AT_ONCE:
+                    self.replying = future = Future()
+                else:
+                    future, thread.deferred = thread.deferred, None
+                self.failed(message, exception)
+            finally:
+                thread.running = None
+                del self.baton[HOLDER]
+                thread.driving = False
+            took = monotonic() - began
+            if took > self.runtime.slow_handler:
+                self.runtime._report_slow(self, message, took)
+            if thread.ready or not self.queue.empty() or self.state != OPEN:
+                self._go_on(thread)
+        except BaseException:
+            self.recover(thread, token)
+            raise
+        if future is not None:
+            return future.get(timeout=timeout)
+        thread.answers_left -= 1
+        if thread.answers_left < 0:
+            give_way(thread)
+        return result
+
+    def _ask_and_wait(self, message: Any, timeout: float | None) -> Any:
+        future = self.create_future(message)
+        self.send(message, future)
+        return future.get(timeout=timeout)
+
+    def _go_on(self, thread: ThreadState) -> None:
+        """See to what has come meanwhile, and to what the handler has sent to others."""
+        if self.runnable():
+            thread.ready.append(self)
+        drive_ready(thread, self.runtime.batch)
 
     def leave(self, message: Any) -> None:
         """Take a message for when somebody runs the mailbox anyway. It keeps its place in the order;
@@ -291,22 +359,40 @@ def drive(thread: ThreadState, mailbox: Mailbox, token: object, first: Item | No
     This is the bottom of the stack of every handler. It returns after a batch; what is left then goes
     on on a helper thread.
     """
-    ready = thread.ready
     try:
         thread.driving = True
         budget = mailbox.run(thread, mailbox.runtime.batch, token, first)
+    except BaseException:
+        mailbox.recover(thread, token)
+        _hand_over_ready(thread)
+        raise
+    drive_ready(thread, budget)
+
+
+def drive_ready(thread: ThreadState, budget: int) -> None:
+    """Run what is on the thread's ready list."""
+    ready = thread.ready
+    try:
+        thread.driving = True
         while ready and budget > 0:
             mailbox = ready.popleft()
             token = object()
-            if mailbox.baton.setdefault(HOLDER, token) is token:
-                budget = mailbox.run(thread, budget, token)
-    except BaseException:
-        mailbox.recover(thread, token)
-        raise
+            try:
+                if mailbox.baton.setdefault(HOLDER, token) is token:
+                    budget = mailbox.run(thread, budget, token)
+            except BaseException:
+                mailbox.recover(thread, token)
+                raise
     finally:
-        thread.driving = False
-        if ready:
-            waiting = dict.fromkeys(ready)
-            ready.clear()
-            for mailbox in waiting:
-                mailbox.runtime._hand_over(mailbox)
+        _hand_over_ready(thread)
+
+
+def _hand_over_ready(thread: ThreadState) -> None:
+    """Stop running actors on this thread; helpers go on with what is left."""
+    thread.driving = False
+    ready = thread.ready
+    if ready:
+        waiting = dict.fromkeys(ready)
+        ready.clear()
+        for mailbox in waiting:
+            mailbox.runtime._hand_over(mailbox)

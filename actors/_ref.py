@@ -68,6 +68,8 @@ class ActorRef(pykka.ActorRef[A]):
         The future is awaitable: `await ref.ask(message, block=False)`.
         """
         mailbox = self.actor_inbox
+        if block:
+            return mailbox.ask(message, timeout)
         make = mailbox.quick_future
         future = mailbox.create_future(message) if make is None else make()
         try:
@@ -77,7 +79,7 @@ class ActorRef(pykka.ActorRef[A]):
                 mailbox.send(message, future)
         except Exception:
             future._resolve((None, sys.exc_info()))
-        return future.get(timeout=timeout) if block else future
+        return future
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
         """Ask the actor to stop, behind what it was sent before.

@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from greenroom.actors._future import Future
     from greenroom.actors._mailbox import Mailbox
     from greenroom.actors._ref import ActorRef
     from greenroom.actors._runtime import Runtime
@@ -41,6 +42,7 @@ class ThreadState:
         "__weakref__",
         "answers_left",
         "birth",
+        "deferred",
         "driving",
         "entered",
         "ready",
@@ -61,6 +63,9 @@ class ThreadState:
 
         self.running: Mailbox | None = None
         """The mailbox whose handler is on this thread's stack."""
+
+        self.deferred: Future[Any] | None = None
+        """The future that was made for a deferred reply to a message that was asked on this thread."""
 
         self.entered: list[Runtime] = []
         """The runtimes that were entered with `with` on this thread, the innermost last."""

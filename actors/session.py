@@ -109,7 +109,8 @@ class Tenant:
     session_id: str
     loop: asyncio.AbstractEventLoop | None
     reused: AgentReused
-    """What is told for every turn that gets it. Always the same, so it is made once."""
+    granted: TurnGranted | None = None
+    """What the supervisor and the caller are told for every turn that gets it: always the same."""
 
     weight: int = 0
     seconds: float = 0.0
@@ -254,12 +255,12 @@ class Session(Actor):
             state.sent = None
             tenant = state.tenants[stage.agent]
             self._leave(tenant.reused)
-            return TurnGranted(
-                agent=tenant.agent,
-                reused=True,
-                rebuild_reason=None,
-                generation=stage.generations.generation,
-            )
+            granted = tenant.granted
+            if granted is None:
+                tenant.granted = granted = TurnGranted(
+                    agent=tenant.agent, reused=True, rebuild_reason=None
+                )
+            return granted
         timeout = turn.timeout
         due = None if timeout is None else self.runtime.clock() + timeout
         if state.waiters is None:
@@ -270,7 +271,7 @@ class Session(Actor):
             self._set_timer(waiter, ExpireTurn(turn=turn))
         return None
 
-    def _end_turn(self, message: EndTurn) -> bool:
+    def _end_turn(self, message: EndTurn) -> int | None:
         state = self._state
         stage = state.stage
         incarnation = stage.agent
@@ -283,13 +284,13 @@ class Session(Actor):
                 "twice, or its session was closed by force",
                 self,
             )
-            return False
+            return None
         if message.weight is not None and incarnation in state.tenants:
             state.tenants[incarnation].weight = message.weight
+        generations = stage.generations
         if effects is RESTED:
-            state.idle_since = now = self.runtime.clock()
+            state.idle_since = now = self._board.runtime.clock()
             state.sent = None
-            generations = stage.generations
             self._leave(
                 TurnEnded(
                     key=self._key,
@@ -298,11 +299,12 @@ class Session(Actor):
                     weight=state.tenants[incarnation].weight,
                 )
             )
-            return True
+            return generations.generation
+        generation = generations.generation
         if message.discard is not None:
             logger.info("%s: its agent is discarded after the turn: %s", self, message.discard)
         self._perform(effects)
-        return True
+        return generation
 
     # All others.
 
@@ -695,7 +697,6 @@ class Session(Actor):
             agent=state.tenants[stage.agent].agent,
             reused=effect.reused,
             rebuild_reason=effect.reason,
-            generation=stage.generations.generation,
         )
         if waiter is None or not waiter.reply.set(granted):
             # Whoever wanted it is gone, and so is the way to say so.

@@ -193,27 +193,29 @@ class Greenroom:
                 _tell(session, WithdrawTurn(turn=request))
                 raise
 
-    def _end(self, key: str, end: EndTurn) -> bool:
+    def _end(self, key: str, end: EndTurn) -> int | None:
         session = self._board.directory.get(key)
-        if session is None:
-            return _too_late(key)
         try:
-            return bool(session.ask(end))
+            if session is not None:
+                return cast("int | None", session.ask(end))
+            _too_late(key)
         except pykka.ActorDeadError:
-            return _too_late(key)
+            _too_late(key)
         except Exception:
-            return _insist(session, end)
+            _insist(session, end)
+        return None
 
-    async def _end_async(self, key: str, end: EndTurn) -> bool:
+    async def _end_async(self, key: str, end: EndTurn) -> int | None:
         session = self._board.directory.get(key)
-        if session is None:
-            return _too_late(key)
         try:
-            return bool(await session.ask(end, block=False))
+            if session is not None:
+                return cast("int | None", await session.ask(end, block=False))
+            _too_late(key)
         except pykka.ActorDeadError:
-            return _too_late(key)
+            _too_late(key)
         except Exception:
-            return _insist(session, end)
+            _insist(session, end)
+        return None
 
     def _weigh(self, key: str, agent: Any) -> int | None:
         weigh = self._board.policy.weigh
@@ -506,22 +508,21 @@ def _bad_key(key: object) -> str:
     return f"a key must be a string that is not empty, such as 'telegram:12345', not {key!r}"
 
 
-def _tell(session: ActorRef[Session], message: Any) -> None:
+def _tell(session: ActorRef[Session] | None, message: Any) -> None:
     try:
-        session.tell(message)
+        if session is not None:
+            session.tell(message)
     except pykka.ActorDeadError:
         pass
 
 
-def _insist(session: ActorRef[Session], end: EndTurn) -> bool:
+def _insist(session: ActorRef[Session] | None, end: EndTurn) -> None:
     """The session could not handle it, and said so. As a notice, it is its supervisor's business: the
     session is restarted, and does not get away without handling it."""
     _tell(session, GiveBackTurn(end=end))
-    return True
 
 
-def _too_late(key: str) -> bool:
+def _too_late(key: str) -> None:
     logger.warning(
         "A turn of %r was given back after its session was closed by force. It is not counted", key
     )
-    return False

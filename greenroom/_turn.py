@@ -9,7 +9,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Self
 
 from greenroom.actors._calls import is_async
-from greenroom.messages import BeginTurn, EndTurn
+from greenroom.messages import BeginTurn, DescribeSession, EndTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +109,9 @@ class Turn:
     @property
     def generation(self) -> int:
         """How many turns of the session are completed: this one too, once it is."""
+        if self._session is not None:
+            row = self._room._ask_session(self._key, DescribeSession())
+            return 0 if row is None else int(row.generation)
         return self._generation
 
     def cancel(self) -> None:
@@ -128,7 +131,6 @@ class Turn:
         self._agent = granted.agent
         self.reused = granted.reused
         self.rebuild_reason = granted.rebuild_reason
-        self._generation = granted.generation
         if room._prepare is not None:
             self._prepare_now(room._prepare)
         return self
@@ -140,8 +142,7 @@ class Turn:
         traceback: TracebackType | None,
     ) -> None:
         end = self._give_back(exception_type is None)
-        counted = self._room._end(self._key, end)
-        self._ended(end, counted)
+        self._ended(self._room._end(self._key, end))
 
     # On an event loop.
 
@@ -153,7 +154,6 @@ class Turn:
         self._agent = granted.agent
         self.reused = granted.reused
         self.rebuild_reason = granted.rebuild_reason
-        self._generation = granted.generation
         prepare = self._room._prepare
         if prepare is not None:
             try:
@@ -172,8 +172,7 @@ class Turn:
         traceback: TracebackType | None,
     ) -> None:
         end = self._give_back(exception_type is None)
-        counted = await self._room._end_async(self._key, end)
-        self._ended(end, counted)
+        self._ended(await self._room._end_async(self._key, end))
 
     # Both.
 
@@ -216,13 +215,12 @@ class Turn:
             weight=weight,
         )
 
-    def _ended(self, end: EndTurn, counted: bool) -> None:
+    def _ended(self, generation: int | None) -> None:
         if self._session is None:
             return  # it was given back before
         self._session = None
-        if counted and end.completed:
-            # Nobody else can have completed a turn meanwhile.
-            self._generation += 1
+        if generation is not None:
+            self._generation = generation
         try:
             self._agent = weakref.ref(self._agent)
         except TypeError:

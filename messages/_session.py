@@ -57,9 +57,6 @@ class TurnGranted:
     rebuild_reason: Reason | None
     """Why the session's last agent is not this one. `None` if it is, or if it is the first."""
 
-    generation: int
-    """How many turns were completed before this one."""
-
 
 @message(eq=False)
 class BeginTurn(Request[TurnGranted]):
@@ -82,8 +79,9 @@ class BeginTurn(Request[TurnGranted]):
 
 
 @message()
-class EndTurn(Request[bool]):
-    """Give the agent back. False if that turn was over before."""
+class EndTurn(Request[int | None]):
+    """Give the agent back. Answered with the session's generation; `None` if that turn was over
+    before."""
 
     turn: BeginTurn
     completed: bool

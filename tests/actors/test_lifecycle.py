@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
@@ -250,7 +252,7 @@ class GenerationsMachine(RuleBasedStateMachine):
     def a_busy_session_has_few_segments(self) -> None:
         """Neighbours differ in their owner, but for what came behind the one in flight."""
         found = self.made.segments
-        for one, other in zip(found, found[1:], strict=False):
+        for one, other in pairwise(found):
             assert one.owner != other.owner or self._has_flown(one)
 
     def _has_flown(self, segment: Segment) -> bool:

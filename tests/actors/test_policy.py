@@ -139,5 +139,5 @@ def test_a_budget_is_bytes_or_a_share(value: float | None) -> None:
 def test_weigh_must_be_callable() -> None:
     """C10"""
     assert made(weigh=len).weigh is len
-    with pytest.raises(TypeError, match="weigh must be a function of an agent .*, not 5"):
+    with pytest.raises(TypeError, match=r"weigh must be a function of an agent .*, not 5"):
         made(weigh=5)

@@ -273,7 +273,8 @@ class StageMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.line or self.current)
     @rule(data=st.data())
     def withdraw(self, data: st.DataObject) -> None:
-        turn = data.draw(st.sampled_from([*self.line, *([self.current] if self.current else [])]))
+        turns = self.line if self.current is None else [*self.line, self.current]
+        turn = data.draw(st.sampled_from(turns))
         if turn is self.current:
             self.current = None
         else:
@@ -569,7 +570,8 @@ class StageMachine(RuleBasedStateMachine):
         assert stage.busy == (working or Phase.COMMITTING in phases)
         assert stage.retained == phases.count(Phase.RETAINED)
         if stage.blank:
-            assert not (self.current or self.line or self.builds or self.place or self.tearing)
+            assert self.current is None
+            assert not any([self.line, self.builds, self.place, self.tearing])
             assert self.draining or self.committed == len(self.owners)
             assert self.draining or not stage.failed
 

@@ -648,16 +648,22 @@ def test_a_session_unused_for_its_ttl_is_closed_without_an_agent_too(cast: Cast)
     """S6"""
     clock = ManualClock()
     room = cast.room(
-        clock=clock, idle_ttl=100.0, session_ttl=1000.0, build=with_resources(cast, "sandbox")
+        clock=clock,
+        idle_ttl=100.0,
+        session_ttl=1000.0,
+        sweep_every=None,
+        build=with_resources(cast, "sandbox"),
     )
     touch(room, "a")
     room.settings("b")["model"] = "override"
     clock.advance(200.0)
+    assert room.sweep() == 1
     room.settle()
     assert cast.did("release") == ["a/1"]
     assert (len(room), room.stats().known) == (0, 2)
 
     clock.advance(900.0)
+    assert room.sweep() == 0
     room.settle()
 
     assert cast.did("stop") == ["sandbox"]
