@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -10,6 +9,9 @@ from typing import Any
 from greenroom.actors._calls import check_function
 
 __all__ = ["Policy"]
+
+LONGEST = 1e9
+"""The longest time, in seconds: what is longer is meant to be never, and None says that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,9 @@ class Policy:
         value = getattr(self, name)
         if value is None and may_be_none:
             return
-        if not _is_number(value) or not value > 0 or math.isinf(value):
+        if not _is_number(value) or not 0 < value <= LONGEST:
             none = " (or None to switch it off)" if may_be_none else ""
-            msg = f"{name} must be more than 0 seconds{none}, not {value!r}"
+            msg = f"{name} must be more than 0 seconds, and not more than {LONGEST:g}{none}, not {value!r}"
             raise ValueError(msg)
 
     def _check_budget(self) -> None:

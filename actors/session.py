@@ -14,45 +14,26 @@ replies, and slow work under way are untouched by a restart: they know the refer
 from __future__ import annotations
 
 import logging
-from collections import deque
-from contextvars import Context, copy_context
-from dataclasses import dataclass
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pykka
-
 from greenroom.actors import stage as effects_of
-from greenroom.actors._actor import Actor
-from greenroom.actors.errands import Errands
+from greenroom.actors._session_outcomes import SessionOutcomes
+from greenroom.actors._session_state import Waiter
 from greenroom.actors.errors import (
-    BuildFailed,
-    GreenroomError,
-    Overloaded,
-    RoomClosed,
     SessionBusy,
-    SessionFailed,
-    TurnTimeout,
 )
-from greenroom.actors.resources import BuildContext, Resources, Settings
-from greenroom.actors.stage import HIT, RESTED, Refusal, Stage
+from greenroom.actors.stage import HIT, RESTED, Refusal
 from greenroom.messages import (
     AbandonSession,
     AdoptAgent,
-    AgentBuilt,
-    AgentClosed,
-    AgentReleased,
-    AgentRetained,
-    AgentReused,
     BeginTurn,
     BuildEnded,
-    BuildFailure,
     CloseSession,
     CommitEnded,
-    CommitFailure,
     CommitOutcome,
     CommitSession,
     CommitStuck,
-    CommitSucceeded,
     CompleteElsewhere,
     DescribeSession,
     DrainSession,
@@ -62,20 +43,13 @@ from greenroom.messages import (
     ExpireTurn,
     ForceSession,
     GiveBackTurn,
-    HookFailure,
     Reason,
     ReleaseAgent,
-    ReleaseAnswered,
     ReportStanding,
     ResourcesClosed,
     RetryCommit,
-    SessionChanged,
-    SessionDrained,
-    SessionEnded,
     SessionFailure,
     SessionRow,
-    SessionStopped,
-    Standing,
     StartCommit,
     TeardownEnded,
     TurnEnded,
@@ -85,15 +59,10 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from greenroom.actors._reply import Reply
-    from greenroom.actors._timers import Timer
-    from greenroom.actors.board import Board
-    from greenroom.actors.stage import Effect
 
-__all__ = ["Session", "SessionState"]
+__all__ = ["Session"]
 
 logger = logging.getLogger("greenroom.actors")
 
@@ -101,113 +70,8 @@ GRACE = 0.5
 """How many seconds after the deadline of a drain its last commits have."""
 
 
-@dataclass(slots=True)
-class Tenant:
-    """An agent that the session holds."""
-
-    agent: Any
-    session_id: str
-    loop: asyncio.AbstractEventLoop | None
-    reused: AgentReused
-    granted: TurnGranted | None = None
-    """What the supervisor and the caller are told for every turn that gets it: always the same."""
-
-    weight: int = 0
-    seconds: float = 0.0
-    adopted: bool = False
-
-
-@dataclass(slots=True)
-class Waiter:
-    """Somebody who waits for a turn, or for a commit."""
-
-    reply: Reply
-    context: Context | None
-    due: float | None
-    timer: Timer | None = None
-    target: int = 0
-    before: int = 0
-
-
-class SessionState:
-    """All that a session actor knows: what is handed to its next incarnation."""
-
-    __slots__ = (
-        "answer",
-        "attempt",
-        "committers",
-        "drain",
-        "drained_from",
-        "ended",
-        "forced",
-        "idle_since",
-        "key",
-        "last_error",
-        "problem",
-        "redo",
-        "resources",
-        "retry_timer",
-        "sent",
-        "session_id",
-        "settings",
-        "stage",
-        "tenants",
-        "todo",
-        "used",
-        "waiters",
-    )
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.stage = Stage()
-        self.tenants: dict[int, Tenant] = {}
-        self.waiters: dict[BeginTurn, Waiter] | None = None
-        self.committers: dict[CommitSession, Waiter] | None = None
-        self.settings: dict[str, Any] | None = None
-        self.resources: Resources | None = None
-        self.ended: dict[int, Resources | None] | None = None
-        """The resources of sessions that have ended and are not yet closed."""
-        self.session_id: str | None = None
-        self.used = 0
-        self.idle_since: float | None = None
-        self.sent: Standing | None = None
-        """What the supervisor was told last. `None`: something else, so it is told anew."""
-        self.todo: deque[Effect] | None = None
-        self.redo: Any = None
-        self.attempt = 0
-        self.last_error: str | None = None
-        self.problem: str | None = None
-        self.drain: DrainSession | None = None
-        self.drained_from = 0
-        self.forced = False
-        self.answer: bool | None = None
-        """What the supervisor is to be told about a release, behind the session's new standing."""
-        self.retry_timer: Timer | None = None
-
-
-class Session(Actor):
+class Session(SessionOutcomes):
     """One chat session: its agent, its turns, its generations, its resources and settings."""
-
-    def __init__(
-        self,
-        board: Board,
-        key: str,
-        state: SessionState | None = None,
-        failed: BaseException | None = None,
-    ) -> None:
-        """Begin a session, or go on with the state that another incarnation of the actor left.
-
-        `failed` says that it failed once too often: it takes no turn until the session is ended.
-        """
-        super().__init__()
-        self._board = board
-        self._key = key
-        self._restarted = state is not None
-        self._state = SessionState(key) if state is None else state
-        self._failed = failed
-
-    def __str__(self) -> str:
-        return f"session {self._key!r}"
 
     # Restarts.
 
@@ -224,18 +88,24 @@ class Session(Actor):
         if state.stage.retained:
             self._pause(effects_of.Pause(state.stage.tries))
         redo = state.redo
+        self._perform(())
         if self._failed is not None:
             self._event(SessionFailure(key=self._key, error=self._failed))
             self._perform(state.stage.fail())
-        else:
-            self._perform(())
+            self._answer_for_what_was_left_out()
         state.redo = redo
         if state.redo is not None:
             self.on_receive(state.redo)
 
-    def hand_over(self) -> SessionState:
-        """Everything."""
-        return self._state
+    def _answer_for_what_was_left_out(self) -> None:
+        """Refuse every turn that still waits here: the stage knows nothing of it any more."""
+        state = self._state
+        stage = state.stage
+        if stage.building and stage.building not in state.tenants:
+            self._perform(stage.built(stage.building, succeeded=False))
+        for turn in list(state.waiters or ()):
+            self._refuse(effects_of.Refuse(turn, Refusal.FAILED))
+            self._perform(stage.withdraw(turn))
 
     # Messages.
 
@@ -309,7 +179,8 @@ class Session(Actor):
     # All others.
 
     def _give_back_turn(self, message: GiveBackTurn) -> None:
-        self._end_turn(message.end)
+        if self._state.stage.turn is message.end.turn:
+            self._end_turn(message.end)
 
     def _withdraw_turn(self, message: WithdrawTurn) -> None:
         effects = self._state.stage.withdraw(message.turn)
@@ -329,7 +200,7 @@ class Session(Actor):
 
     def _close_session(self, message: CloseSession) -> bool:
         state = self._state
-        if self._nothing_to_remember():
+        if state.stage.unused and not state.settings and not state.resources:
             self._perform(())
             return False
         self._perform(state.stage.close(message.reason, interrupt=message.interrupt))
@@ -472,157 +343,6 @@ class Session(Actor):
             self._answer_commit(waiter, "it took longer than the caller would wait, and goes on")
         self._perform(())
 
-    # What slow work came to.
-
-    def _build_ended(self, message: BuildEnded) -> None:
-        state = self._state
-        stage = state.stage
-        wanted = message.incarnation == stage.building
-        turn = stage.builder
-        if message.error is None:
-            tenant = state.tenants.get(message.incarnation) or self._tenant(
-                message.incarnation, message.agent, state.session_id or self._key
-            )
-            tenant.agent, tenant.weight, tenant.seconds = message.agent, message.weight, message.seconds
-        elif wanted:
-            state.tenants.pop(message.incarnation, None)
-            state.last_error = f"build: {_text(message.error)}"
-            logger.warning("%s: its agent could not be built: %s", self, _text(message.error))
-            self._event(
-                BuildFailure(
-                    key=self._key,
-                    incarnation=message.incarnation,
-                    error=message.error,
-                    seconds=message.seconds,
-                )
-            )
-            if turn is not None:
-                self._refuse_build(turn, message.error)
-        if not wanted:
-            what = "and is let go" if message.error is None else "with an error"
-            logger.warning("%s: a build that was given up came back late, %s", self, what)
-        if wanted and turn is None:
-            state.idle_since = self.runtime.clock()
-        self._perform(stage.built(message.incarnation, succeeded=message.error is None))
-
-    def _refuse_build(self, turn: BeginTurn, error: BaseException) -> None:
-        msg = (
-            f"{self}: its agent could not be built: {_text(error)}. Nothing was cached; the next turn "
-            "tries again"
-        )
-        failure = BuildFailed(msg, self._key)
-        failure.__cause__ = error
-        waiter = self._forget_waiter(turn)
-        if waiter is not None:
-            waiter.reply.set_exception(failure)
-
-    def _start_commit(self, message: StartCommit) -> bool:
-        state = self._state
-        if message.attempt != state.attempt or state.stage.generations.in_flight is None:
-            return False
-        if state.stage.start_commit():
-            return True
-        self._perform(())
-        return False
-
-    def _commit_ended(self, message: CommitEnded) -> None:
-        state = self._state
-        stage = state.stage
-        segment = stage.generations.in_flight
-        if segment is None or message.attempt != state.attempt:
-            return
-        owner = segment.owner or 0
-        before = stage.generations.committed
-        if message.error is not None:
-            self._note_commit_failure(owner, message.error, message.seconds)
-        effects = stage.committed(succeeded=message.error is None)
-        if message.error is None:
-            generations = stage.generations
-            if state.last_error is not None and state.last_error.startswith("commit"):
-                state.last_error = None
-            self._event(
-                CommitSucceeded(
-                    key=self._key,
-                    incarnation=owner,
-                    turns=generations.committed - before,
-                    generation=generations.committed,
-                    seconds=message.seconds,
-                )
-            )
-            if not self._is_ours(owner) and not generations.owes(owner):
-                state.tenants.pop(owner, None)
-        self._perform(effects)
-
-    def _commit_stuck(self, message: CommitStuck) -> None:
-        state = self._state
-        segment = state.stage.generations.in_flight
-        if segment is not None and message.attempt == state.attempt and not state.stage.stuck:
-            self._note_commit_failure(segment.owner or 0, message.error, 0.0)
-            self._perform(state.stage.commit_stuck())
-
-    def _note_commit_failure(self, owner: int, error: BaseException, seconds: float) -> None:
-        state = self._state
-        state.last_error = state.problem = f"commit: {_text(error)}"
-        logger.warning(
-            "%s: %s uncommitted turns could not be committed (%s). They are kept, with their agent",
-            self,
-            state.stage.generations.dirty,
-            _text(error),
-        )
-        self._event(
-            CommitFailure(
-                key=self._key,
-                incarnation=owner,
-                error=error,
-                tries=state.stage.tries + 1,
-                seconds=seconds,
-            )
-        )
-
-    def _is_ours(self, incarnation: int) -> bool:
-        """Whether it is in its place or leaving. If not, it was only there for a commit."""
-        stage = self._state.stage
-        return incarnation == stage.agent or incarnation in (stage.leavers or ())
-
-    def _teardown_ended(self, message: TeardownEnded) -> None:
-        stage = self._state.stage
-        leaver = (stage.leavers or {}).get(message.incarnation)
-        if leaver is None:
-            return  # its time was over before
-        for hook, error in message.errors:
-            self._hook_failed(message.incarnation, hook, leaver.reason, error)
-        event = AgentClosed if leaver.close else AgentReleased
-        self._event(
-            event(
-                key=self._key,
-                incarnation=message.incarnation,
-                reason=leaver.reason,
-                seconds=message.seconds,
-            )
-        )
-        self._perform(stage.torn_down(message.incarnation))
-
-    def _resources_closed(self, message: ResourcesClosed) -> None:
-        stage = self._state.stage
-        reason = (stage.ending or {}).get(message.life)
-        for name, error in message.errors:
-            self._hook_failed(0, f"resource {name}", reason or Reason.EXPLICIT, error)
-        self._perform(stage.resources_closed(message.life))
-
-    def _hook_failed(self, incarnation: int, hook: str, reason: Reason, error: BaseException) -> None:
-        text = _text(error)
-        self._state.last_error = f"{hook}: {text}"
-        if self._state.drain is not None:
-            self._state.problem = f"{hook}: {text}"
-        logger.warning("%s: %s() raised when it was let go (%s): %s", self, hook, reason, text)
-        self._event(
-            HookFailure(key=self._key, incarnation=incarnation, hook=hook, reason=reason, error=error)
-        )
-
-    def _retry_commit(self, _: RetryCommit) -> None:
-        self._state.retry_timer = None
-        self._perform(self._state.stage.retry())
-
     # Drain.
 
     def _drain_session(self, message: DrainSession) -> None:
@@ -645,309 +365,6 @@ class Session(Actor):
             self._state.forced = True
             self._state.problem = "its commit was still running at the deadline"
         self._perform(self._state.stage.abandon())
-
-    # Effects.
-
-    def _perform(self, effects: Iterable[Effect]) -> None:
-        """Do what was decided, tell the supervisor what has changed, and stop if nothing is left.
-
-        An effect is taken off the list after it was performed. If one raises, it and the rest are still
-        to be done: by the next incarnation of the actor, or, if whoever asked is told of the exception
-        and the actor lives on, with the next message, which is sent here.
-        """
-        state = self._state
-        state.redo = None  # the message that led here is handled: what is left of it is in the list
-        if state.todo is None:
-            state.todo = deque()
-        todo = state.todo
-        todo.extend(effects)
-        try:
-            while todo:
-                self.runtime.fault_point("effect")
-                effect = todo[0]
-                more = self._performers[effect.__class__](self, effect)
-                todo.popleft()
-                if more:
-                    todo.extend(more)
-        except BaseException:
-            self.actor_ref.tell(ReportStanding())
-            raise
-        state.todo = None
-        self._answer_committers()
-        standing = self._standing()
-        if standing != state.sent:
-            state.sent = standing
-            self._tell(SessionChanged(key=self._key, standing=standing))
-        if state.answer is not None:
-            # Behind the standing: at no moment does it look as if nothing were under way.
-            self._tell(ReleaseAnswered(key=self._key, accepted=state.answer))
-            state.answer = None
-        if standing.blank:
-            self._retire()
-
-    def _grant(self, effect: effects_of.Grant) -> None:
-        state = self._state
-        stage = state.stage
-        waiter = self._forget_waiter(effect.turn)
-        state.used = next(self._board.uses)
-        state.session_id = effect.turn.session_id
-        if effect.reused:
-            self._tell(state.tenants[stage.agent].reused)
-        granted = TurnGranted(
-            agent=state.tenants[stage.agent].agent,
-            reused=effect.reused,
-            rebuild_reason=effect.reason,
-        )
-        if waiter is None or not waiter.reply.set(granted):
-            # Whoever wanted it is gone, and so is the way to say so.
-            self.actor_ref.tell(WithdrawTurn(turn=effect.turn))
-
-    def _wait(self, effect: effects_of.Wait) -> None:
-        """Nothing to do: the reply is deferred as it is."""
-
-    def _refuse(self, effect: effects_of.Refuse) -> None:
-        waiter = self._forget_waiter(effect.turn)
-        if waiter is not None:
-            waiter.reply.set_exception(self._error(effect.why, effect.turn))
-
-    def _turn_over(self, effect: effects_of.TurnOver) -> None:
-        self._state.idle_since = self.runtime.clock()
-
-    def _build(self, effect: effects_of.Build) -> None:
-        state, turn = self._state, effect.turn
-        if state.resources is None:
-            state.resources = Resources(self._key)
-        context = BuildContext(
-            key=self._key,
-            session_id=turn.session_id,
-            spec=turn.spec,
-            settings=Settings(self._key, self._ask_settings),
-            store=self._board.store,
-            resources=state.resources,
-        )
-        self._tenant(effect.incarnation, None, turn.session_id).loop = turn.loop
-        waiter = (state.waiters or {}).get(turn)
-        caller = copy_context() if waiter is None or waiter.context is None else waiter.context
-        # The context variables of whoever wants the turn, and not of whoever ended the one before.
-        caller.copy().run(self._errands().build, effect.incarnation, context, turn.loop)
-
-    def _insert(self, effect: effects_of.Insert) -> None:
-        tenant = self._state.tenants[effect.incarnation]
-        self._event(
-            AgentBuilt(
-                key=self._key,
-                incarnation=effect.incarnation,
-                session_id=tenant.session_id,
-                reason=effect.reason,
-                adopted=tenant.adopted,
-                seconds=tenant.seconds,
-            )
-        )
-
-    def _commit(self, effect: effects_of.Commit) -> None:
-        state, board = self._state, self._board
-        state.attempt += 1
-        tenant = state.tenants[effect.owner]
-        hook = board.hooks.find(tenant.agent, "commit")
-        if hook is None:
-            self._errand_is_nothing(CommitEnded(attempt=state.attempt, error=None, seconds=0.0))
-            return
-        timeout = board.policy.commit_timeout
-        if state.drain is not None:
-            left = max(state.drain.deadline + GRACE - self.runtime.clock(), 0.01)
-            timeout = left if timeout is None else min(timeout, left)
-        self._errands().commit(state.attempt, hook, timeout, tenant.loop)
-
-    def _commit_gave_up(self, _: effects_of.CommitGaveUp) -> None:
-        committers, self._state.committers = self._state.committers, None
-        for waiter in (committers or {}).values():
-            self._answer_commit(waiter, self._state.last_error or "nobody could be asked to commit")
-
-    def _retain(self, effect: effects_of.Retain) -> None:
-        self._event(AgentRetained(key=self._key, incarnation=effect.incarnation, reason=effect.reason))
-
-    def _pause(self, effect: effects_of.Pause) -> None:
-        state, policy = self._state, self._board.policy
-        if state.retry_timer is not None:
-            state.retry_timer.cancel()
-        pause = min(policy.retry_first * 2.0 ** min(effect.tries - 1, 60), policy.retry_most)
-        spread = self.runtime.random.uniform(0.75, 1.25)
-        state.retry_timer = self.call_later(pause * spread, RetryCommit())
-
-    def _tear_down(self, effect: effects_of.TearDown) -> None:
-        state = self._state
-        tenant = state.tenants[effect.incarnation]
-        what = "closed" if effect.close else "released"
-        logger.info("%s: its agent is %s: %s", self, what, effect.reason)
-        self._errands().tear_down(effect.incarnation, tenant.agent, effect.close, tenant.loop)
-        del state.tenants[effect.incarnation]
-
-    def _interrupt(self, effect: effects_of.Interrupt) -> None:
-        tenant = self._state.tenants.get(effect.incarnation)
-        hook = None if tenant is None else self._board.hooks.find(tenant.agent, "interrupt")
-        if tenant is None or hook is None:
-            return
-        key, incarnation, tell = self._key, effect.incarnation, self._tell
-
-        def failed(error: BaseException) -> None:
-            logger.warning("session %r: interrupt() raised: %s", key, _text(error))
-            tell(
-                HookFailure(
-                    key=key,
-                    incarnation=incarnation,
-                    hook="interrupt",
-                    reason=Reason.EXPLICIT,
-                    error=error,
-                )
-            )
-
-        self._errands().interrupt(hook, tenant.loop, failed)
-
-    def _end_life(self, effect: effects_of.EndLife) -> None:
-        state = self._state
-        if state.ended is None:
-            state.ended = {}
-        state.ended[effect.life] = state.resources
-        state.resources = state.settings = None
-
-    def _close_resources(self, effect: effects_of.CloseResources) -> Iterable[Effect]:
-        state = self._state
-        resources = (state.ended or {}).pop(effect.life, None)
-        state.ended = state.ended or None
-        closers = [] if resources is None else resources.take_all()
-        if not closers:
-            return state.stage.resources_closed(effect.life)
-        self._errands().close_resources(effect.life, closers)
-        return ()
-
-    def _life_over(self, effect: effects_of.LifeOver) -> None:
-        self._event(SessionEnded(key=self._key, reason=effect.reason))
-
-    def _answer_release(self, effect: effects_of.AnswerRelease) -> None:
-        self._state.answer = effect.accepted
-
-    # Helpers.
-
-    def _tenant(self, incarnation: int, agent: Any, session_id: str) -> Tenant:
-        reused = AgentReused(key=self._key, incarnation=incarnation)
-        self._state.tenants[incarnation] = tenant = Tenant(agent, session_id, None, reused)
-        return tenant
-
-    def _errands(self) -> Errands:
-        return Errands(self._board, self._key, self.actor_ref)
-
-    def _errand_is_nothing(self, outcome: Any) -> None:
-        """There is no hook to call: the outcome comes as if there were one, without a worker."""
-        self.actor_ref.tell(outcome)
-
-    def _ask_settings(self, call: Any, *args: Any) -> Any:
-        return self.actor_ref.ask(UseSettings(call=call, args=args))
-
-    def _leave(self, message: Any) -> None:
-        """Tell the supervisor of a warm turn: when it runs next, unless it wants to hear at once.
-
-        First the message, then the look at the board; the supervisor writes to the board first and looks
-        for messages then. Whichever second step comes last sees the other's first.
-        """
-        board = self._board
-        supervisor = board.supervisor
-        if supervisor is not None:
-            mailbox = supervisor.actor_inbox
-            mailbox.leave(message)
-            if board.pressed:
-                mailbox.knock()
-
-    def _tell(self, message: Any) -> None:
-        """Tell the supervisor, if there still is one."""
-        supervisor = self._board.supervisor
-        if supervisor is not None:
-            try:
-                supervisor.actor_inbox.deliver(message)
-            except pykka.ActorDeadError:
-                pass
-
-    _event = _tell
-
-    def _waiting(self) -> int:
-        stage = self._state.stage
-        return len(stage.waiting or ()) + (stage.builder is not None)
-
-    def _standing(self) -> Standing:
-        state = self._state
-        stage = state.stage
-        tenant = state.tenants.get(stage.agent)
-        return Standing(
-            cached=bool(stage.agent) and stage.leaving is None,
-            in_turn=stage.turn is not None,
-            dirty=stage.generations.dirty > 0,
-            waiting=self._waiting(),
-            retained=stage.retained,
-            busy=stage.busy,
-            weight=0 if tenant is None else tenant.weight,
-            used=state.used,
-            idle_since=state.idle_since,
-            blank=self._nothing_to_remember(),
-            failed=stage.failed,
-        )
-
-    def _nothing_to_remember(self) -> bool:
-        state = self._state
-        if not state.stage.blank:
-            return False
-        return state.stage.draining or not (state.settings or state.resources)
-
-    def _retire(self) -> None:
-        state = self._state
-        if state.drain is not None:
-            left = state.stage.generations.dirty
-            self._tell(
-                SessionDrained(
-                    key=self._key,
-                    committed=state.stage.generations.committed > state.drained_from and not left,
-                    left=left,
-                    abandoned=state.forced,
-                    problem=state.problem,
-                )
-            )
-        self._tell(SessionStopped(key=self._key, ref=self.actor_ref))
-        self.stop_now()
-
-    def _set_timer(self, waiter: Waiter, message: Any) -> None:
-        if waiter.due is not None:
-            waiter.timer = self.call_later(max(0.0, waiter.due - self.runtime.clock()), message)
-
-    def _forget_waiter(self, turn: BeginTurn) -> Waiter | None:
-        state = self._state
-        waiter = (state.waiters or {}).pop(turn, None)
-        state.waiters = state.waiters or None
-        if waiter is not None and waiter.timer is not None:
-            waiter.timer.cancel()
-        return waiter
-
-    def _answer_committers(self) -> None:
-        state = self._state
-        committed = state.stage.generations.committed
-        for request, waiter in list((state.committers or {}).items()):
-            if committed >= waiter.target and state.committers is not None:
-                del state.committers[request]
-                self._answer_commit(waiter, "")
-        state.committers = state.committers or None
-
-    def _answer_commit(self, waiter: Waiter, note: str) -> None:
-        generations = self._state.stage.generations
-        if waiter.timer is not None:
-            waiter.timer.cancel()
-        waiter.reply.set(
-            CommitOutcome(
-                committed=generations.committed - waiter.before, left=generations.dirty, note=note
-            )
-        )
-
-    def _error(self, why: Refusal, turn: BeginTurn | None = None) -> GreenroomError:
-        text, kind = _REFUSALS[why]
-        waited = "" if turn is None else f"{turn.timeout} s"
-        most = self._board.policy.max_waiting
-        return kind(f"{self} {text.format(waited=waited, most=most)}", self._key)
 
     # What gateways call through a proxy, when they want the actor itself.
 
@@ -981,11 +398,11 @@ class Session(Actor):
         AbandonSession: _abandon_session,
         AdoptAgent: _adopt_agent,
         BeginTurn: _begin_turn,
-        BuildEnded: _build_ended,
+        BuildEnded: SessionOutcomes._build_ended,
         CloseSession: _close_session,
-        CommitEnded: _commit_ended,
+        CommitEnded: SessionOutcomes._commit_ended,
         CommitSession: _commit_session,
-        CommitStuck: _commit_stuck,
+        CommitStuck: SessionOutcomes._commit_stuck,
         CompleteElsewhere: _complete_elsewhere,
         DescribeSession: _describe_session,
         DrainSession: _drain_session,
@@ -997,59 +414,10 @@ class Session(Actor):
         GiveBackTurn: _give_back_turn,
         ReleaseAgent: _release_agent,
         ReportStanding: _report_standing,
-        ResourcesClosed: _resources_closed,
-        RetryCommit: _retry_commit,
-        StartCommit: _start_commit,
-        TeardownEnded: _teardown_ended,
+        ResourcesClosed: SessionOutcomes._resources_closed,
+        RetryCommit: SessionOutcomes._retry_commit,
+        StartCommit: SessionOutcomes._start_commit,
+        TeardownEnded: SessionOutcomes._teardown_ended,
         UseSettings: _use_settings,
         WithdrawTurn: _withdraw_turn,
     }
-
-    _performers: ClassVar[dict[type, Callable[[Any, Any], Iterable[Effect] | None]]] = {
-        effects_of.AnswerRelease: _answer_release,
-        effects_of.Build: _build,
-        effects_of.CloseResources: _close_resources,
-        effects_of.Commit: _commit,
-        effects_of.CommitGaveUp: _commit_gave_up,
-        effects_of.EndLife: _end_life,
-        effects_of.Grant: _grant,
-        effects_of.Insert: _insert,
-        effects_of.Interrupt: _interrupt,
-        effects_of.LifeOver: _life_over,
-        effects_of.Pause: _pause,
-        effects_of.Refuse: _refuse,
-        effects_of.Retain: _retain,
-        effects_of.TearDown: _tear_down,
-        effects_of.TurnOver: _turn_over,
-        effects_of.Wait: _wait,
-    }
-
-
-_REFUSALS: dict[Refusal, tuple[str, type[GreenroomError]]] = {
-    Refusal.BUSY: (
-        "is in a turn. Try again later, or wait for it with on_busy='wait'",
-        SessionBusy,
-    ),
-    Refusal.SELF: (
-        "is in a turn of this very caller, which would wait for itself. End that turn first",
-        SessionBusy,
-    ),
-    Refusal.OVERLOADED: (
-        "has {most} turns waiting, its max_waiting. Try again later, or raise max_waiting",
-        Overloaded,
-    ),
-    Refusal.TIMEOUT: (
-        "did not become free within {waited}. Wait longer, or interrupt the turn that has it",
-        TurnTimeout,
-    ),
-    Refusal.BUILD: ("could not be given an agent", BuildFailed),
-    Refusal.CLOSED: ("begins no turn any more: the room is being drained, or is closed", RoomClosed),
-    Refusal.FAILED: (
-        "failed too often and takes no turn. The log says why. End it with room.end() to begin afresh",
-        SessionFailed,
-    ),
-}
-
-
-def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

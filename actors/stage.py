@@ -271,16 +271,19 @@ class Stage:
         "failed",
         "flush_to",
         "generations",
+        "guests",
         "incarnations",
         "known",
         "last_reason",
         "leavers",
         "leaving",
         "life",
+        "life_began",
         "signature",
         "started",
         "stuck",
         "tries",
+        "try_again",
         "turn",
         "waiting",
     )
@@ -304,6 +307,10 @@ class Stage:
         """There was an agent, or a completed turn, since the session began."""
         self.life = 0
         """How many sessions have ended under this key."""
+        self.life_began = 0
+        """The generation at which this one began."""
+        self.guests: frozenset[int] | None = None
+        """Agents that were never in the place, and are known for commits only."""
         self.ending: dict[int, Reason] | None = None
         self.closing = 0
         """How many ended sessions have their resources closed right now."""
@@ -314,6 +321,8 @@ class Stage:
         self.stuck = False
         """The commit in flight has had its time and has not come back."""
         self.tries = 0
+        self.try_again = False
+        """The commit in flight was sent before the drain, which tries once more if it fails."""
         self.draining = False
         self.abandoned = False
         """The drain has had its time for commits: none begins any more."""
@@ -342,6 +351,12 @@ class Stage:
         if self.generations.in_flight is not None and not self.stuck:
             return False
         return self.draining or not (self.known or self.failed or self.generations.dirty)
+
+    @property
+    def unused(self) -> bool:
+        """Whether nothing has happened since the last session of this key was ended."""
+        present = self.agent or self.building or self.turn or self.waiting
+        return not (present or self.known or self.failed)
 
     @property
     def state(self) -> str:
@@ -480,17 +495,20 @@ class Stage:
         leaver = (self.leavers or {}).pop(incarnation, None)
         if leaver is not None:
             self.leavers = self.leavers or None
-            if leaver.life == self.life and not self.generations.generation and not self.agent:
-                self.known = False  # it came and went without a trace
+            traceless = self.generations.generation == self.life_began
+            if leaver.life == self.life and traceless and not self.agent:
+                self.known = False  # it came and went, and nothing was completed
             self._close_resources_of(leaver.life, effects)
         return effects
 
     def resources_closed(self, life: int) -> list[Effect]:
         """Nothing is left of an ended session."""
         reason = (self.ending or {}).pop(life, None)
+        if reason is None:
+            return []
         self.ending = self.ending or None
-        self.closing = max(0, self.closing - 1)
-        return [] if reason is None else [LifeOver(life, reason)]
+        self.closing -= 1
+        return [LifeOver(life, reason)]
 
     # Commits.
 
@@ -499,9 +517,6 @@ class Stage:
         effects: list[Effect] = []
         self.flush_to = self.generations.generation
         self._pump(effects)
-        if self.generations.in_flight is None and not self._owner_in_turn():
-            self.flush_to = 0
-            effects.append(CommitGaveUp())  # there is nobody who could
         return effects
 
     def offer(self, incarnation: int) -> None:
@@ -509,33 +524,41 @@ class Stage:
         segments = self.generations.segments
         if segments and segments[0].owner is None:
             segments[0].owner = incarnation
+            self._take_in(incarnation)
 
     def complete_elsewhere(self, incarnation: int | None) -> int:
         """A turn was completed outside of the room."""
         self.known = True
+        if incarnation is not None:
+            self._take_in(incarnation)
         return self.generations.complete(incarnation)
 
-    def start_commit(self) -> bool:
-        """The commit in flight is about to call its hook. False if it must not now: a turn has begun
-        since it was sent on its way. It is sent again when that turn ends."""
-        if self._owner_in_turn():
-            self.generations.put_off_commit()
-            self.stuck = False
-            return False
-        self.started = True
-        return True
+    def start_commit(self) -> list[Effect] | None:
+        """The commit in flight is about to call its hook: `None` says it may. Else it must not now,
+        because a turn has begun since it was sent on its way, or its time is over."""
+        if self.generations.in_flight is None:
+            return []
+        if not self._owner_in_turn() and not self.stuck:
+            self.started = True
+            return None
+        self.generations.put_off_commit()
+        self.stuck = False
+        return [Pause(self.tries)] if self.retained else []
 
     def committed(self, *, succeeded: bool) -> list[Effect]:
         """The commit in flight is over, in time or late."""
         effects: list[Effect] = []
+        if self.generations.in_flight is None:
+            return effects
         self.generations.end_commit(succeeded)
         self.started = self.stuck = False
         if succeeded:
             self.tries = 0
             self._let_the_committed_go(effects)
             effects.extend(self.retry())  # it works again
+        elif self.try_again:
+            self.try_again = False
         else:
-            self.tries += 1
             self._commit_failed(effects)
         self._pump(effects)
         return effects
@@ -543,15 +566,16 @@ class Stage:
     def commit_stuck(self) -> list[Effect]:
         """The commit in flight has had its time. It stays the one in flight: two never overlap."""
         effects: list[Effect] = []
-        if self.generations.in_flight is not None:
+        if self.generations.in_flight is not None and not self.stuck:
             self.stuck = True
-            self.tries += 1
             self._commit_failed(effects)
         return effects
 
     def retry(self) -> list[Effect]:
         """The pause after a failed commit is over."""
         effects: list[Effect] = []
+        if self.stuck:
+            return effects
         for leaver in (self.leavers or {}).values():
             if leaver.phase is Phase.RETAINED:
                 leaver.phase = Phase.COMMITTING
@@ -569,8 +593,11 @@ class Stage:
 
     def drain(self) -> list[Effect]:
         """Begin no turn any more. What runs may end; everything else is committed and closed."""
-        self.draining = True
         effects: list[Effect] = []
+        if self.draining:
+            return effects
+        self.draining = True
+        self.try_again = self.generations.in_flight is not None
         self._refuse_all(Refusal.CLOSED, effects)
         if self.turn is None and not self.building:
             self._close(Reason.SHUTDOWN, effects)
@@ -593,6 +620,9 @@ class Stage:
         effects: list[Effect] = []
         self.stuck = self.generations.in_flight is not None
         self.abandoned = True
+        if self.flush_to:
+            self.flush_to = 0
+            effects.append(CommitGaveUp())
         self._tear_down_all(effects)
         return effects
 
@@ -667,7 +697,7 @@ class Stage:
         effects.append(Insert(incarnation, self.last_reason))
 
     def _release(self, reason: Reason, effects: list[Effect]) -> None:
-        if self.generations.owes(self.agent):
+        if self.generations.owes(self.agent) and not self.stuck:
             self.leaving = reason
             self._pump(effects)
         else:
@@ -718,6 +748,7 @@ class Stage:
             self.ending = {}
         self.ending[life] = reason
         self.life += 1
+        self.life_began = self.generations.generation
         self.known = self.failed = False
         self.last_reason = None
         effects.append(EndLife(life))
@@ -729,8 +760,22 @@ class Stage:
             self.closing += 1
             effects.append(CloseResources(life))
 
+    def _take_in(self, incarnation: int) -> None:
+        if incarnation != self.agent:
+            self.guests = (self.guests or frozenset()) | {incarnation}
+
+    def _committer(self) -> int:
+        """Who would commit the oldest turns. 0: nobody can."""
+        owner = self.generations.next_owner
+        leavers = (self.leavers or {}).items()
+        staying = [number for number, leaver in leavers if leaver.phase is not Phase.TEARING]
+        able = [*([self.agent] if self.agent else []), *staying]
+        if owner is None:
+            return able[0] if able else 0
+        return owner if owner in able or owner in (self.guests or ()) else 0
+
     def _owner_in_turn(self) -> bool:
-        return self.turn is not None and self.generations.next_owner == self.agent
+        return self.turn is not None and self._committer() == self.agent
 
     def _committing_is_wanted(self) -> bool:
         if self.generations.committed >= self.flush_to:
@@ -749,10 +794,12 @@ class Stage:
             return
         if not self._committing_is_wanted() or self._owner_in_turn():
             return
-        candidates = self.agent or next(iter(self.leavers or ()), 0)
-        segment = generations.begin_commit(candidates or None)
-        if segment is not None and segment.owner is not None:
-            effects.append(Commit(segment.owner, segment.last))
+        committer = self._committer()
+        segment = generations.begin_commit(committer) if committer else None
+        if segment is None:
+            self._commit_failed(effects)  # there is nobody who could
+        else:
+            effects.append(Commit(committer, segment.last))
 
     def _let_the_committed_go(self, effects: list[Effect]) -> None:
         if self.leaving is not None and not self.generations.owes(self.agent):
@@ -763,6 +810,7 @@ class Stage:
 
     def _commit_failed(self, effects: list[Effect]) -> None:
         """Everything that waited for the commit waits no more; what was leaving is retained."""
+        self.tries += 1
         self.flush_to = 0
         effects.append(CommitGaveUp())
         if self.leaving is not None:

@@ -215,6 +215,9 @@ class Greenroom:
             _too_late(key)
         except Exception:
             _insist(session, end)
+        except BaseException:
+            _insist(session, end)  # cancelled: whatever the answer will be, nobody hears it
+            raise
         return None
 
     def _weigh(self, key: str, agent: Any) -> int | None:

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pykka
 
 from greenroom.actors import Actor, RestartPolicy, RuntimeClosed
+from greenroom.actors._session_state import SessionState
 from greenroom.actors.errors import RoomClosed
 from greenroom.actors.policy import Policy
-from greenroom.actors.session import Session, SessionState
+from greenroom.actors.session import Session
 from greenroom.messages import (
     AbandonSession,
     AgentBuilt,
@@ -211,11 +212,7 @@ class CacheSupervisor(Actor):
         again, past = RestartPolicy().decide(restarts.get(key, ()), self.runtime.clock())
         if session.todo is None and failure.message is not None:
             session.redo = failure.message
-        if not again:
-            # What it fails on, again and again, is left out: the rest is still to be done.
-            session.redo = None
-            if session.todo:
-                session.todo.popleft()
+        session.strike(RestartPolicy().limit)
         if again:
             restarts[key] = past
             self._state.counters["restarts"] += 1
@@ -391,7 +388,7 @@ class CacheSupervisor(Actor):
 
     def _sweep_room(self, _: SweepRoom) -> int | None:
         self._sweep_expired()
-        asked = self._sweep_idle()
+        asked = [key for key in self._sweep_idle() if key in self._state.asked]
         self._hold_bounds()
         if not asked:
             return 0

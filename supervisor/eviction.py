@@ -252,7 +252,7 @@ class Expiry:
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, str]] = []
-        self._known: set[str] = set()
+        self._known: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -260,22 +260,22 @@ class Expiry:
     def watch(self, key: str, now: float) -> None:
         """Note a session, used now."""
         if key not in self._known:
-            self._known.add(key)
+            self._known[key] = now
             heapq.heappush(self._heap, (now, key))
 
     def forget(self, key: str) -> None:
         """The session is over. Its place in the heap goes when it is come to, or when too many are."""
-        self._known.discard(key)
+        self._known.pop(key, None)
         if len(self._heap) > 2 * len(self._known) + 16:
-            self._heap = [item for item in self._heap if item[1] in self._known]
+            self._heap = [(time, key) for time, key in self._heap if self._known.get(key) == time]
             heapq.heapify(self._heap)
 
     def due(self, now: float, ttl: float) -> list[str]:
         """Take out those that were last seen longer ago than the TTL: look at each."""
         keys: list[str] = []
         while self._heap and now - self._heap[0][0] > ttl:
-            _, key = heapq.heappop(self._heap)
-            if key in self._known:
-                self._known.discard(key)
+            time, key = heapq.heappop(self._heap)
+            if self._known.get(key) == time:
+                del self._known[key]
                 keys.append(key)
         return keys

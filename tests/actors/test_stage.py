@@ -1441,6 +1441,14 @@ def test_turns_that_nobody_completed_are_the_agents_that_is_there() -> None:
     assert idle().do("complete_elsewhere", None).do("flush").told == "1 commits to 1"
 
 
+def test_a_session_is_not_forgotten_while_an_agent_from_elsewhere_commits() -> None:
+    """G6"""
+    play = Play().do("complete_elsewhere", 7).do("drain").do("resources_closed", 0)
+    assert (play.stage.busy, play.stage.blank) == (True, False)
+    play.committed()
+    assert (play.stage.busy, play.stage.blank) == (False, True)
+
+
 def test_an_agent_that_came_and_went_leaves_no_trace() -> None:
     """C9"""
     play = tearing()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import functools
 import logging
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from tests.room.agents import (
 )
 
 if TYPE_CHECKING:
-    from greenroom import BuildContext, Turn
+    from greenroom import BuildContext, Greenroom, RoomStats, Turn
 
 caller: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="nobody")
 
@@ -261,10 +262,7 @@ def test_waiting_turns_are_served_first_come_first_served(cast: Cast) -> None:
     served: list[int] = []
     first = cast.hold(room, "a")
 
-    waiting = [
-        cast.queue(room, "a", during=lambda _, n=n: served.append(n))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
-        for n in range(6)
-    ]
+    waiting = [cast.queue(room, "a", during=lambda _, n=n: served.append(n)) for n in range(6)]
     assert served == []
     first.end()
 
@@ -706,8 +704,9 @@ def test_an_agent_discarded_in_a_turn_that_failed_is_released_without_a_commit(c
     room = cast.room()
 
     turn = room.turn("a")
+    turn.discard("broken")
     with pytest.raises(ZeroDivisionError), turn:
-        raise ZeroDivisionError(turn.discard("broken"))
+        raise ZeroDivisionError
     room.settle()
 
     assert cast.log == ["build a/1", "release a/1"]
@@ -835,6 +834,11 @@ def test_evicting_a_session_that_is_being_built_lets_its_turn_have_the_agent_fir
 # T8
 
 
+def counted(room: Greenroom) -> RoomStats:
+    """The counters without those of the workers, which may still be on their way home."""
+    return dataclasses.replace(room.stats(), workers=0, workers_busy=0)
+
+
 def test_giving_a_turn_back_twice_changes_nothing_and_is_logged(
     cast: Cast, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -843,12 +847,12 @@ def test_giving_a_turn_back_twice_changes_nothing_and_is_logged(
     turn = room.turn("telegram:12345")
     with turn:
         pass
-    before = room.stats()
+    before = counted(room)
     assert caplog.records == []
 
     turn.__exit__(None, None, None)
 
-    assert room.stats() == before
+    assert counted(room) == before
     assert row_of(room, "telegram:12345").generation == 1
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
@@ -878,13 +882,13 @@ def test_a_turn_given_back_after_its_session_was_closed_by_force_changes_nothing
     held = cast.hold(room, "telegram:12345")
     report = room.drain(deadline=0)
     assert report.abandoned == ("telegram:12345",)
-    before = room.stats()
+    before = counted(room)
     caplog.clear()
 
     held.end()
 
     assert held.turn.generation == 0
-    assert room.stats() == before
+    assert counted(room) == before
     assert cast.did("close") == ["telegram:12345/1"]
     assert cast.did("commit") == []
     assert [record.levelno for record in caplog.records] == [logging.WARNING]

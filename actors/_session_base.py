@@ -1,0 +1,221 @@
+"""The session actor, first layer: its state, and how it talks to callers and to the supervisor."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pykka
+
+from greenroom.actors._actor import Actor
+from greenroom.actors._session_state import SessionState, Tenant, Waiter
+from greenroom.actors.errands import Errands
+from greenroom.actors.errors import (
+    BuildFailed,
+    GreenroomError,
+    Overloaded,
+    RoomClosed,
+    SessionBusy,
+    SessionFailed,
+    TurnTimeout,
+)
+from greenroom.actors.stage import Refusal
+from greenroom.messages import (
+    AgentReused,
+    BeginTurn,
+    CommitOutcome,
+    SessionDrained,
+    SessionStopped,
+    Standing,
+    UseSettings,
+)
+
+if TYPE_CHECKING:
+    from greenroom.actors.board import Board
+
+__all__ = ["SessionBase", "text_of"]
+
+logger = logging.getLogger("greenroom.actors")
+
+GRACE = 0.5
+"""How many seconds after the deadline of a drain its last commits have."""
+
+
+class SessionBase(Actor):
+    """What all layers of the session actor stand on."""
+
+    def __init__(
+        self,
+        board: Board,
+        key: str,
+        state: SessionState | None = None,
+        failed: BaseException | None = None,
+    ) -> None:
+        """Begin a session, or go on with the state that another incarnation of the actor left.
+
+        `failed` says that it failed once too often: it takes no turn until the session is ended.
+        """
+        super().__init__()
+        self._board = board
+        self._key = key
+        self._restarted = state is not None
+        self._state = SessionState(key) if state is None else state
+        self._failed = failed
+
+    def __str__(self) -> str:
+        return f"session {self._key!r}"
+
+    def hand_over(self) -> SessionState:
+        """Everything."""
+        return self._state
+
+    def _tenant(self, incarnation: int, agent: Any, session_id: str) -> Tenant:
+        reused = AgentReused(key=self._key, incarnation=incarnation)
+        self._state.tenants[incarnation] = tenant = Tenant(agent, session_id, None, reused)
+        return tenant
+
+    def _errands(self) -> Errands:
+        return Errands(self._board, self._key, self.actor_ref)
+
+    def _errand_is_nothing(self, outcome: Any) -> None:
+        """There is no hook to call: the outcome comes as if there were one, without a worker."""
+        self.actor_ref.tell(outcome)
+
+    def _ask_settings(self, call: Any, *args: Any) -> Any:
+        return self.actor_ref.ask(UseSettings(call=call, args=args))
+
+    def _leave(self, message: Any) -> None:
+        """Tell the supervisor of a warm turn: when it runs next, unless it wants to hear at once.
+
+        First the message, then the look at the board; the supervisor writes to the board first and looks
+        for messages then. Whichever second step comes last sees the other's first.
+        """
+        board = self._board
+        supervisor = board.supervisor
+        if supervisor is not None:
+            mailbox = supervisor.actor_inbox
+            mailbox.leave(message)
+            if board.pressed:
+                mailbox.knock()
+
+    def _tell(self, message: Any) -> None:
+        """Tell the supervisor, if there still is one."""
+        supervisor = self._board.supervisor
+        if supervisor is not None:
+            try:
+                supervisor.actor_inbox.deliver(message)
+            except pykka.ActorDeadError:
+                pass
+
+    _event = _tell
+
+    def _waiting(self) -> int:
+        stage = self._state.stage
+        return len(stage.waiting or ()) + (stage.builder is not None)
+
+    def _standing(self) -> Standing:
+        state = self._state
+        stage = state.stage
+        tenant = state.tenants.get(stage.agent)
+        return Standing(
+            cached=bool(stage.agent) and stage.leaving is None,
+            in_turn=stage.turn is not None,
+            dirty=stage.generations.dirty > 0,
+            waiting=self._waiting(),
+            retained=stage.retained,
+            busy=stage.busy,
+            weight=0 if tenant is None else tenant.weight,
+            used=state.used,
+            idle_since=state.idle_since,
+            blank=self._nothing_to_remember(),
+            failed=stage.failed,
+        )
+
+    def _nothing_to_remember(self) -> bool:
+        state = self._state
+        if not state.stage.blank:
+            return False
+        return state.stage.draining or not (state.settings or state.resources)
+
+    def _retire(self) -> None:
+        state = self._state
+        if state.drain is not None:
+            left = state.stage.generations.dirty
+            self._tell(
+                SessionDrained(
+                    key=self._key,
+                    committed=state.stage.generations.committed > state.drained_from and not left,
+                    left=left,
+                    abandoned=state.forced,
+                    problem=state.problem,
+                )
+            )
+        self._tell(SessionStopped(key=self._key, ref=self.actor_ref))
+        self.stop_now()
+
+    def _set_timer(self, waiter: Waiter, message: Any) -> None:
+        if waiter.due is not None:
+            waiter.timer = self.call_later(max(0.0, waiter.due - self.runtime.clock()), message)
+
+    def _forget_waiter(self, turn: BeginTurn) -> Waiter | None:
+        state = self._state
+        waiter = (state.waiters or {}).pop(turn, None)
+        state.waiters = state.waiters or None
+        if waiter is not None and waiter.timer is not None:
+            waiter.timer.cancel()
+        return waiter
+
+    def _answer_committers(self) -> None:
+        state = self._state
+        committed = state.stage.generations.committed
+        for request, waiter in list((state.committers or {}).items()):
+            if committed >= waiter.target and state.committers is not None:
+                del state.committers[request]
+                self._answer_commit(waiter, "")
+        state.committers = state.committers or None
+
+    def _answer_commit(self, waiter: Waiter, note: str) -> None:
+        generations = self._state.stage.generations
+        if waiter.timer is not None:
+            waiter.timer.cancel()
+        waiter.reply.set(
+            CommitOutcome(
+                committed=generations.committed - waiter.before, left=generations.dirty, note=note
+            )
+        )
+
+    def _error(self, why: Refusal, turn: BeginTurn | None = None) -> GreenroomError:
+        text, kind = _REFUSALS[why]
+        waited = "" if turn is None else f"{turn.timeout} s"
+        most = self._board.policy.max_waiting
+        return kind(f"{self} {text.format(waited=waited, most=most)}", self._key)
+
+
+_REFUSALS: dict[Refusal, tuple[str, type[GreenroomError]]] = {
+    Refusal.BUSY: (
+        "is in a turn. Try again later, or wait for it with on_busy='wait'",
+        SessionBusy,
+    ),
+    Refusal.SELF: (
+        "is in a turn of this very caller, which would wait for itself. End that turn first",
+        SessionBusy,
+    ),
+    Refusal.OVERLOADED: (
+        "has {most} turns waiting, its max_waiting. Try again later, or raise max_waiting",
+        Overloaded,
+    ),
+    Refusal.TIMEOUT: (
+        "did not become free within {waited}. Wait longer, or interrupt the turn that has it",
+        TurnTimeout,
+    ),
+    Refusal.BUILD: ("could not be given an agent", BuildFailed),
+    Refusal.CLOSED: ("begins no turn any more: the room is being drained, or is closed", RoomClosed),
+    Refusal.FAILED: (
+        "failed too often and takes no turn. The log says why. End it with room.end() to begin afresh",
+        SessionFailed,
+    ),
+}
+
+
+def text_of(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,239 @@
+"""The session actor, second layer: it performs what the stage has decided."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from greenroom.actors import stage as effects_of
+from greenroom.actors._session_base import SessionBase, text_of
+from greenroom.actors.resources import BuildContext, Resources, Settings
+from greenroom.messages import (
+    AgentBuilt,
+    AgentRetained,
+    CommitEnded,
+    HookFailure,
+    Reason,
+    ReleaseAnswered,
+    ReportStanding,
+    RetryCommit,
+    SessionChanged,
+    SessionEnded,
+    TurnGranted,
+    WithdrawTurn,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from greenroom.actors.stage import Effect
+
+__all__ = ["SessionEffects"]
+
+logger = logging.getLogger("greenroom.actors")
+
+GRACE = 0.5
+"""How many seconds after the deadline of a drain its last commits have."""
+
+
+class SessionEffects(SessionBase):
+    """Answers callers, sends slow work on its way, sets timers, tells the supervisor."""
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        """Do what was decided, tell the supervisor what has changed, and stop if nothing is left.
+
+        An effect is taken off the list after it was performed. If one raises, it and the rest are still
+        to be done: by the next incarnation of the actor, or, if whoever asked is told of the exception
+        and the actor lives on, with the next message, which is sent here.
+        """
+        state = self._state
+        state.redo = None  # the message that led here is handled: what is left of it is in the list
+        if state.todo is None:
+            state.todo = deque()
+        todo = state.todo
+        todo.extend(effects)
+        try:
+            while todo:
+                self.runtime.fault_point("effect")
+                effect = todo[0]
+                more = self._performers[effect.__class__](self, effect)
+                todo.popleft()
+                if more:
+                    todo.extend(more)
+        except BaseException:
+            self.actor_ref.tell(ReportStanding())
+            raise
+        state.todo = None
+        self._answer_committers()
+        standing = self._standing()
+        if standing != state.sent:
+            state.sent = standing
+            self._tell(SessionChanged(key=self._key, standing=standing))
+        if state.answer is not None:
+            # Behind the standing: at no moment does it look as if nothing were under way.
+            self._tell(ReleaseAnswered(key=self._key, accepted=state.answer))
+            state.answer = None
+        if standing.blank:
+            self._retire()
+
+    def _grant(self, effect: effects_of.Grant) -> None:
+        state = self._state
+        stage = state.stage
+        waiter = self._forget_waiter(effect.turn)
+        state.used = next(self._board.uses)
+        state.session_id = effect.turn.session_id
+        if effect.reused:
+            self._tell(state.tenants[stage.agent].reused)
+        granted = TurnGranted(
+            agent=state.tenants[stage.agent].agent,
+            reused=effect.reused,
+            rebuild_reason=effect.reason,
+        )
+        if waiter is None or not waiter.reply.set(granted):
+            # Whoever wanted it is gone, and so is the way to say so.
+            self.actor_ref.tell(WithdrawTurn(turn=effect.turn))
+
+    def _wait(self, effect: effects_of.Wait) -> None:
+        """Nothing to do: the reply is deferred as it is."""
+
+    def _refuse(self, effect: effects_of.Refuse) -> None:
+        waiter = self._forget_waiter(effect.turn)
+        if waiter is not None:
+            waiter.reply.set_exception(self._error(effect.why, effect.turn))
+
+    def _turn_over(self, effect: effects_of.TurnOver) -> None:
+        self._state.idle_since = self.runtime.clock()
+
+    def _build(self, effect: effects_of.Build) -> None:
+        state, turn = self._state, effect.turn
+        if state.resources is None:
+            state.resources = Resources(self._key)
+        context = BuildContext(
+            key=self._key,
+            session_id=turn.session_id,
+            spec=turn.spec,
+            settings=Settings(self._key, self._ask_settings),
+            store=self._board.store,
+            resources=state.resources,
+        )
+        self._tenant(effect.incarnation, None, turn.session_id).loop = turn.loop
+        waiter = (state.waiters or {}).get(turn)
+        caller = copy_context() if waiter is None or waiter.context is None else waiter.context
+        # The context variables of whoever wants the turn, and not of whoever ended the one before.
+        caller.copy().run(self._errands().build, effect.incarnation, context, turn.loop)
+
+    def _insert(self, effect: effects_of.Insert) -> None:
+        tenant = self._state.tenants[effect.incarnation]
+        self._event(
+            AgentBuilt(
+                key=self._key,
+                incarnation=effect.incarnation,
+                session_id=tenant.session_id,
+                reason=effect.reason,
+                adopted=tenant.adopted,
+                seconds=tenant.seconds,
+            )
+        )
+
+    def _commit(self, effect: effects_of.Commit) -> None:
+        state, board = self._state, self._board
+        state.attempt += 1
+        tenant = state.tenants[effect.owner]
+        hook = board.hooks.find(tenant.agent, "commit")
+        if hook is None:
+            self._errand_is_nothing(CommitEnded(attempt=state.attempt, error=None, seconds=0.0))
+            return
+        timeout = board.policy.commit_timeout
+        if state.drain is not None:
+            left = max(state.drain.deadline + GRACE - self.runtime.clock(), 0.01)
+            timeout = left if timeout is None else min(timeout, left)
+        self._errands().commit(state.attempt, hook, timeout, tenant.loop)
+
+    def _commit_gave_up(self, _: effects_of.CommitGaveUp) -> None:
+        committers, self._state.committers = self._state.committers, None
+        for waiter in (committers or {}).values():
+            self._answer_commit(waiter, self._state.last_error or "nobody could be asked to commit")
+
+    def _retain(self, effect: effects_of.Retain) -> None:
+        self._event(AgentRetained(key=self._key, incarnation=effect.incarnation, reason=effect.reason))
+
+    def _pause(self, effect: effects_of.Pause) -> None:
+        state, policy = self._state, self._board.policy
+        if state.retry_timer is not None:
+            state.retry_timer.cancel()
+        pause = min(policy.retry_first * 2.0 ** min(effect.tries - 1, 60), policy.retry_most)
+        spread = self.runtime.random.uniform(0.75, 1.25)
+        state.retry_timer = self.call_later(pause * spread, RetryCommit())
+
+    def _tear_down(self, effect: effects_of.TearDown) -> None:
+        state = self._state
+        tenant = state.tenants[effect.incarnation]
+        what = "closed" if effect.close else "released"
+        logger.info("%s: its agent is %s: %s", self, what, effect.reason)
+        self._errands().tear_down(effect.incarnation, tenant.agent, effect.close, tenant.loop)
+        del state.tenants[effect.incarnation]
+
+    def _interrupt(self, effect: effects_of.Interrupt) -> None:
+        tenant = self._state.tenants.get(effect.incarnation)
+        hook = None if tenant is None else self._board.hooks.find(tenant.agent, "interrupt")
+        if tenant is None or hook is None:
+            return
+        key, incarnation, tell = self._key, effect.incarnation, self._tell
+
+        def failed(error: BaseException) -> None:
+            logger.warning("session %r: interrupt() raised: %s", key, text_of(error))
+            tell(
+                HookFailure(
+                    key=key,
+                    incarnation=incarnation,
+                    hook="interrupt",
+                    reason=Reason.EXPLICIT,
+                    error=error,
+                )
+            )
+
+        self._errands().interrupt(hook, tenant.loop, failed)
+
+    def _end_life(self, effect: effects_of.EndLife) -> None:
+        state = self._state
+        if state.ended is None:
+            state.ended = {}
+        state.ended[effect.life] = state.resources
+        state.resources = state.settings = None
+
+    def _close_resources(self, effect: effects_of.CloseResources) -> Iterable[Effect]:
+        state = self._state
+        resources = (state.ended or {}).pop(effect.life, None)
+        state.ended = state.ended or None
+        closers = [] if resources is None else resources.take_all()
+        if not closers:
+            return state.stage.resources_closed(effect.life)
+        self._errands().close_resources(effect.life, closers)
+        return ()
+
+    def _life_over(self, effect: effects_of.LifeOver) -> None:
+        self._event(SessionEnded(key=self._key, reason=effect.reason))
+
+    def _answer_release(self, effect: effects_of.AnswerRelease) -> None:
+        self._state.answer = effect.accepted
+
+    _performers: ClassVar[dict[type, Callable[[Any, Any], Iterable[Effect] | None]]] = {
+        effects_of.AnswerRelease: _answer_release,
+        effects_of.Build: _build,
+        effects_of.CloseResources: _close_resources,
+        effects_of.Commit: _commit,
+        effects_of.CommitGaveUp: _commit_gave_up,
+        effects_of.EndLife: _end_life,
+        effects_of.Grant: _grant,
+        effects_of.Insert: _insert,
+        effects_of.Interrupt: _interrupt,
+        effects_of.LifeOver: _life_over,
+        effects_of.Pause: _pause,
+        effects_of.Refuse: _refuse,
+        effects_of.Retain: _retain,
+        effects_of.TearDown: _tear_down,
+        effects_of.TurnOver: _turn_over,
+        effects_of.Wait: _wait,
+    }

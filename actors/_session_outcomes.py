@@ -1,0 +1,197 @@
+"""The session actor, third layer: what becomes of its slow work.
+
+Everything here may come late: after its time, after the agent was let go, after the session was ended.
+The incarnation or the attempt that it names then belongs to nobody any more.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from greenroom.actors._session_base import text_of
+from greenroom.actors._session_effects import SessionEffects
+from greenroom.actors.errors import (
+    BuildFailed,
+)
+from greenroom.messages import (
+    AgentClosed,
+    AgentReleased,
+    BeginTurn,
+    BuildEnded,
+    BuildFailure,
+    CommitEnded,
+    CommitFailure,
+    CommitStuck,
+    CommitSucceeded,
+    HookFailure,
+    Reason,
+    ResourcesClosed,
+    RetryCommit,
+    StartCommit,
+    TeardownEnded,
+)
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["SessionOutcomes"]
+
+logger = logging.getLogger("greenroom.actors")
+
+GRACE = 0.5
+"""How many seconds after the deadline of a drain its last commits have."""
+
+
+class SessionOutcomes(SessionEffects):
+    """Hears how builds, commits, releases and closes ended."""
+
+    def _build_ended(self, message: BuildEnded) -> None:
+        state = self._state
+        stage = state.stage
+        wanted = message.incarnation == stage.building
+        turn = stage.builder
+        if message.error is None:
+            tenant = state.tenants.get(message.incarnation) or self._tenant(
+                message.incarnation, message.agent, state.session_id or self._key
+            )
+            tenant.agent, tenant.weight, tenant.seconds = message.agent, message.weight, message.seconds
+        elif wanted:
+            state.tenants.pop(message.incarnation, None)
+            state.last_error = f"build: {text_of(message.error)}"
+            logger.warning("%s: its agent could not be built: %s", self, text_of(message.error))
+            self._event(
+                BuildFailure(
+                    key=self._key,
+                    incarnation=message.incarnation,
+                    error=message.error,
+                    seconds=message.seconds,
+                )
+            )
+            if turn is not None:
+                self._refuse_build(turn, message.error)
+        if not wanted:
+            what = "and is let go" if message.error is None else "with an error"
+            logger.warning("%s: a build that was given up came back late, %s", self, what)
+        if wanted and turn is None:
+            state.idle_since = self.runtime.clock()
+        self._perform(stage.built(message.incarnation, succeeded=message.error is None))
+
+    def _refuse_build(self, turn: BeginTurn, error: BaseException) -> None:
+        msg = (
+            f"{self}: its agent could not be built: {text_of(error)}. Nothing was cached; the next turn "
+            "tries again"
+        )
+        failure = BuildFailed(msg, self._key)
+        failure.__cause__ = error
+        waiter = self._forget_waiter(turn)
+        if waiter is not None:
+            waiter.reply.set_exception(failure)
+
+    def _start_commit(self, message: StartCommit) -> bool:
+        state = self._state
+        if message.attempt != state.attempt or state.stage.generations.in_flight is None:
+            return False
+        put_off = state.stage.start_commit()
+        if put_off is None:
+            return True
+        self._perform(put_off)
+        return False
+
+    def _commit_ended(self, message: CommitEnded) -> None:
+        state = self._state
+        stage = state.stage
+        segment = stage.generations.in_flight
+        if segment is None or message.attempt != state.attempt:
+            return
+        owner = segment.owner or 0
+        before = stage.generations.committed
+        if message.error is not None:
+            self._note_commit_failure(owner, message.error, message.seconds)
+        effects = stage.committed(succeeded=message.error is None)
+        if message.error is None:
+            generations = stage.generations
+            if state.last_error is not None and state.last_error.startswith("commit"):
+                state.last_error = None
+            self._event(
+                CommitSucceeded(
+                    key=self._key,
+                    incarnation=owner,
+                    turns=generations.committed - before,
+                    generation=generations.committed,
+                    seconds=message.seconds,
+                )
+            )
+            if not self._is_ours(owner) and not generations.owes(owner):
+                state.tenants.pop(owner, None)
+        self._perform(effects)
+
+    def _commit_stuck(self, message: CommitStuck) -> None:
+        state = self._state
+        segment = state.stage.generations.in_flight
+        if segment is not None and message.attempt == state.attempt and not state.stage.stuck:
+            self._note_commit_failure(segment.owner or 0, message.error, 0.0)
+            self._perform(state.stage.commit_stuck())
+
+    def _note_commit_failure(self, owner: int, error: BaseException, seconds: float) -> None:
+        state = self._state
+        state.last_error = state.problem = f"commit: {text_of(error)}"
+        logger.warning(
+            "%s: %s uncommitted turns could not be committed (%s). They are kept, with their agent",
+            self,
+            state.stage.generations.dirty,
+            text_of(error),
+        )
+        self._event(
+            CommitFailure(
+                key=self._key,
+                incarnation=owner,
+                error=error,
+                tries=state.stage.tries + 1,
+                seconds=seconds,
+            )
+        )
+
+    def _is_ours(self, incarnation: int) -> bool:
+        """Whether it is in its place or leaving. If not, it was only there for a commit."""
+        stage = self._state.stage
+        return incarnation == stage.agent or incarnation in (stage.leavers or ())
+
+    def _teardown_ended(self, message: TeardownEnded) -> None:
+        stage = self._state.stage
+        leaver = (stage.leavers or {}).get(message.incarnation)
+        if leaver is None:
+            return  # its time was over before
+        for hook, error in message.errors:
+            self._hook_failed(message.incarnation, hook, leaver.reason, error)
+        event = AgentClosed if leaver.close else AgentReleased
+        self._event(
+            event(
+                key=self._key,
+                incarnation=message.incarnation,
+                reason=leaver.reason,
+                seconds=message.seconds,
+            )
+        )
+        self._perform(stage.torn_down(message.incarnation))
+
+    def _resources_closed(self, message: ResourcesClosed) -> None:
+        stage = self._state.stage
+        reason = (stage.ending or {}).get(message.life)
+        for name, error in message.errors:
+            self._hook_failed(0, f"resource {name}", reason or Reason.EXPLICIT, error)
+        self._perform(stage.resources_closed(message.life))
+
+    def _hook_failed(self, incarnation: int, hook: str, reason: Reason, error: BaseException) -> None:
+        text = text_of(error)
+        self._state.last_error = f"{hook}: {text}"
+        if self._state.drain is not None:
+            self._state.problem = f"{hook}: {text}"
+        logger.warning("%s: %s() raised when it was let go (%s): %s", self, hook, reason, text)
+        self._event(
+            HookFailure(key=self._key, incarnation=incarnation, hook=hook, reason=reason, error=error)
+        )
+
+    def _retry_commit(self, _: RetryCommit) -> None:
+        self._state.retry_timer = None
+        self._perform(self._state.stage.retry())

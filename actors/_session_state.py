@@ -1,0 +1,126 @@
+"""What a session actor knows, all in one place, so that the next incarnation can be given it."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextvars import Context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from greenroom.actors.stage import Stage
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from greenroom.actors._reply import Reply
+    from greenroom.actors._timers import Timer
+    from greenroom.actors.resources import Resources
+    from greenroom.actors.stage import Effect
+    from greenroom.messages import (
+        AgentReused,
+        BeginTurn,
+        CommitSession,
+        DrainSession,
+        Standing,
+        TurnGranted,
+    )
+
+__all__ = ["SessionState", "Tenant", "Waiter"]
+
+
+@dataclass(slots=True)
+class Tenant:
+    """An agent that the session holds."""
+
+    agent: Any
+    session_id: str
+    loop: asyncio.AbstractEventLoop | None
+    reused: AgentReused
+    granted: TurnGranted | None = None
+    """What the supervisor and the caller are told for every turn that gets it: always the same."""
+
+    weight: int = 0
+    seconds: float = 0.0
+    adopted: bool = False
+
+
+@dataclass(slots=True)
+class Waiter:
+    """Somebody who waits for a turn, or for a commit."""
+
+    reply: Reply
+    context: Context | None
+    due: float | None
+    timer: Timer | None = None
+    target: int = 0
+    before: int = 0
+
+
+class SessionState:
+    """All that a session actor knows: what is handed to its next incarnation."""
+
+    __slots__ = (
+        "answer",
+        "attempt",
+        "committers",
+        "drain",
+        "drained_from",
+        "ended",
+        "forced",
+        "idle_since",
+        "key",
+        "last_error",
+        "problem",
+        "redo",
+        "resources",
+        "retry_timer",
+        "sent",
+        "session_id",
+        "settings",
+        "stage",
+        "strikes",
+        "struck",
+        "tenants",
+        "todo",
+        "used",
+        "waiters",
+    )
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.stage = Stage()
+        self.tenants: dict[int, Tenant] = {}
+        self.waiters: dict[BeginTurn, Waiter] | None = None
+        self.committers: dict[CommitSession, Waiter] | None = None
+        self.settings: dict[str, Any] | None = None
+        self.resources: Resources | None = None
+        self.ended: dict[int, Resources | None] | None = None
+        """The resources of sessions that have ended and are not yet closed."""
+        self.session_id: str | None = None
+        self.used = 0
+        self.idle_since: float | None = None
+        self.sent: Standing | None = None
+        """What the supervisor was told last. `None`: something else, so it is told anew."""
+        self.todo: deque[Effect] | None = None
+        self.redo: Any = None
+        self.attempt = 0
+        self.last_error: str | None = None
+        self.problem: str | None = None
+        self.drain: DrainSession | None = None
+        self.drained_from = 0
+        self.forced = False
+        self.answer: bool | None = None
+        """What the supervisor is to be told about a release, behind the session's new standing."""
+        self.retry_timer: Timer | None = None
+        self.struck: Any = None
+        self.strikes = 0
+
+    def strike(self, most: int) -> None:
+        """The actor has failed. What it fails on again and again is left out; the rest is still done."""
+        on = self.todo[0] if self.todo else self.redo
+        self.strikes = self.strikes + 1 if on is self.struck else 1
+        self.struck = on
+        if self.strikes > most:
+            self.struck = self.redo = None
+            if self.todo:
+                self.todo.popleft()
