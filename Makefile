@@ -53,8 +53,11 @@ format: $(ready) ## format, and repair what lint can repair
 bench: $(ready_bench) ## run the benchmarks beside their peers
 	$(python) -m benchmarks $(ARGS)
 
-serve: $(ready) ## run the demonstration
-	$(python) examples/first_actors.py
+serve: $(ready) ## run a gateway with offline agents
+	$(python) examples/threaded_gateway.py
+
+soak: $(ready) ## simulate a hundred thousand histories of a room
+	$(python) -m tests.simulation.soak $(ARGS)
 
 conformance: $(ready) ## run pykka's own test suite on our classes
 	$(python) tests/conformance/run.py $(ARGS)

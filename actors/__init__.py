@@ -19,7 +19,7 @@ block a loop.
     await counter.add(1)          # on an event loop
 
 The thread that brings a message runs the actor if nobody is running it; whoever runs it takes what
-arrives meanwhile. `docs/architecture.md` has the picture, `_mailbox` the argument, `_life` how an actor
+arrives meanwhile. `docs/runtime.md` has the picture, `_mailbox` the argument, `_life` how an actor
 fails and ends, `_courtesy` how threads share the interpreter.
 
 Guarantees, each with tests in `tests/actors/`:

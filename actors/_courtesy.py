@@ -20,7 +20,7 @@ Nobody depends on being let go. If the thread that should do it leaves to do som
 line goes on after `PATIENCE` and a round; and a thread that asks now and then never stands in line.
 
 `benchmarks/` shows what this buys as p99.9 and maximum of 8 and 64 threads on one actor, and
-`docs/architecture.md` what else was tried. Without a global interpreter lock nobody takes the
+`docs/runtime.md` what else was tried. Without a global interpreter lock nobody takes the
 interpreter away from anybody, and all of this is switched off.
 """
 

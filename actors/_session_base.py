@@ -9,6 +9,7 @@ import pykka
 
 from greenroom.actors._actor import Actor
 from greenroom.actors._session_state import SessionState, Tenant, Waiter
+from greenroom.actors.effects import Refusal
 from greenroom.actors.errands import Errands
 from greenroom.actors.errors import (
     BuildFailed,
@@ -19,7 +20,6 @@ from greenroom.actors.errors import (
     SessionFailed,
     TurnTimeout,
 )
-from greenroom.actors.stage import Refusal
 from greenroom.messages import (
     AgentReused,
     BeginTurn,

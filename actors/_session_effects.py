@@ -7,7 +7,7 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom.actors import stage as effects_of
+from greenroom.actors import effects as effects_of
 from greenroom.actors._session_base import SessionBase, text_of
 from greenroom.actors.resources import BuildContext, Resources, Settings
 from greenroom.messages import (
@@ -28,7 +28,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from greenroom.actors.stage import Effect
+    from greenroom.actors.effects import Effect
 
 __all__ = ["SessionEffects"]
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from greenroom.actors._reply import Reply
     from greenroom.actors._timers import Timer
+    from greenroom.actors.effects import Effect
     from greenroom.actors.resources import Resources
-    from greenroom.actors.stage import Effect
     from greenroom.messages import (
         AgentReused,
         BeginTurn,

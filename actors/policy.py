@@ -100,7 +100,9 @@ class Policy:
             return
         if not _is_number(value) or not 0 < value <= LONGEST:
             none = " (or None to switch it off)" if may_be_none else ""
-            msg = f"{name} must be more than 0 seconds, and not more than {LONGEST:g}{none}, not {value!r}"
+            msg = (
+                f"{name} must be more than 0 seconds, and not more than {LONGEST:g}{none}, not {value!r}"
+            )
             raise ValueError(msg)
 
     def _check_budget(self) -> None:

@@ -17,13 +17,13 @@ import logging
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom.actors import stage as effects_of
+from greenroom.actors import effects as effects_of
 from greenroom.actors._session_outcomes import SessionOutcomes
 from greenroom.actors._session_state import Waiter
+from greenroom.actors.effects import HIT, RESTED, Refusal
 from greenroom.actors.errors import (
     SessionBusy,
 )
-from greenroom.actors.stage import HIT, RESTED, Refusal
 from greenroom.messages import (
     AbandonSession,
     AdoptAgent,

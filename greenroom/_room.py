@@ -367,7 +367,7 @@ class Greenroom:
         return stop
 
     def settle(self, timeout: float | None = 5.0) -> bool:
-        """Wait until no build, commit, release or close is under way; `NotSettled` after `timeout` seconds.
+        """Wait until no build, commit, release or close is under way, or raise `NotSettled`.
 
         Turns in progress and pauses between tries of a commit do not count."""
         try:

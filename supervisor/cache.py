@@ -185,9 +185,9 @@ class CacheSupervisor(Actor):
                 self._recovering.add(key)
         if state.drain is not None and state.report is None:
             self._set_drain_timers(state.drain)
-        redo, state.redo = state.redo, None
-        if redo is not None:
-            self.on_receive(redo)
+        if state.redo is not None:
+            self.on_receive(state.redo)
+            state.redo = None
         self._recovered()
 
     def hand_over(self) -> SupervisorState:

@@ -27,7 +27,10 @@ def run(*arguments: str) -> str:
 def test_the_lines_of_the_readme_run() -> None:
     (lines,) = python_blocks("README.md")
 
-    assert run("-c", lines) == "line 1: hello\nline 2: hello again\n"
+    printed = run("-c", lines).splitlines()
+    assert printed[0] == "telegram:12345 heard 'hello'"
+    assert printed[1] == "memories extracted, before the agent goes"
+    assert printed[2].startswith("DrainReport(committed=('telegram:12345',), failed=(), abandoned=()")
 
 
 def test_the_worked_example_of_the_simulation_prints_what_the_page_says() -> None:
@@ -39,8 +42,17 @@ def test_the_worked_example_of_the_simulation_prints_what_the_page_says() -> Non
     assert run("examples/find_a_bug.py").strip() == printed.strip()
 
 
-def test_the_demonstration_runs() -> None:
+def test_the_demonstrations_run() -> None:
     assert "10,000 actors started" in run("examples/first_actors.py")
+    assert "400 of 400 turns are in the memory" in run("examples/threaded_gateway.py")
+    assert "2000 of 2000 messages were answered" in run("examples/asyncio_gateway.py")
+
+
+def test_the_tests_of_the_testing_page_pass(tmp_path: Path) -> None:
+    (page,) = python_blocks("docs/testing.md")
+    (tmp_path / "test_page.py").write_text(page)
+
+    assert "3 passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path))
 
 
 @pytest.mark.parametrize("page", ["README.md", *sorted(p.name for p in (ROOT / "docs").glob("*.md"))])

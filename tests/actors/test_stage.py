@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom.actors.lifecycle import Generations
-from greenroom.actors.stage import (
+from greenroom.actors.effects import (
     HIT,
     RESTED,
     AnswerRelease,
@@ -25,18 +24,17 @@ from greenroom.actors.stage import (
     Grant,
     Insert,
     Interrupt,
-    Leaver,
     LifeOver,
     Pause,
     Phase,
     Refuse,
     Retain,
-    Stage,
     TearDown,
     TurnOver,
     Wait,
-    Wish,
 )
+from greenroom.actors.lifecycle import Generations
+from greenroom.actors.stage import Leaver, Stage, Wish
 from greenroom.messages import BeginTurn, Reason
 
 if TYPE_CHECKING:

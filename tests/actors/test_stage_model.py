@@ -14,7 +14,7 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from greenroom.actors.stage import (
+from greenroom.actors.effects import (
     HIT,
     RESTED,
     AnswerRelease,
@@ -33,11 +33,11 @@ from greenroom.actors.stage import (
     Refusal,
     Refuse,
     Retain,
-    Stage,
     TearDown,
     TurnOver,
     Wait,
 )
+from greenroom.actors.stage import Stage
 from greenroom.messages import BeginTurn, Reason
 
 MOST_WAITING = 3
@@ -94,6 +94,8 @@ class StageMachine(RuleBasedStateMachine):
         self.closing: set[int] = set()
         self.over: set[int] = set()
         self.draining = self.forced = self.abandoned = False
+        self.sent_before = False
+        """The commit in flight was sent before the drain."""
 
     # The shell.
 
@@ -156,7 +158,8 @@ class StageMachine(RuleBasedStateMachine):
         )
         assert run, "G5: oldest first, by its own owner"
         assert effect.generation == self.committed + run, "G2: everything that is the owner's"
-        self.in_flight, self.stuck, self.started = effect, False, False
+        assert not self.abandoned, "D2: none begins any more"
+        self.in_flight, self.stuck, self.started, self.sent_before = effect, False, False, False
 
     def on_CommitGaveUp(self, effect: CommitGaveUp) -> None:
         self.committers.clear()
@@ -452,16 +455,23 @@ class StageMachine(RuleBasedStateMachine):
         """The last moment before the hook: has a turn begun meanwhile?"""
         assert self.in_flight is not None
         in_turn = self.current is not None and self.in_flight.owner == self.place
-        self.started = self.stage.start_commit()
-        assert self.started != in_turn
-        if in_turn:
-            self.in_flight, self.stuck = None, False
+        may = not in_turn and not self.stuck
+        effects = self.stage.start_commit()
+        assert (effects is None) == may
+        if effects is None:
+            assert self.in_flight.owner in self.held, "its owner is torn down"
+            self.started = True
+        else:
+            self.in_flight, self.stuck, self.sent_before = None, False, False
+            assert effects == ([Pause(self.stage.tries)] if self.stage.retained else [])
+            self.perform(effects)
 
     @precondition(lambda self: self.in_flight is not None)
     @rule(succeeded=st.booleans())
     def commit_ends(self, succeeded: bool) -> None:
         assert self.in_flight is not None
         commit, self.in_flight, self.stuck, self.started = self.in_flight, None, False, False
+        sent_before, self.sent_before = self.sent_before, False
         if succeeded:
             self.committed = commit.generation
             if commit.owner in self.strangers and commit.owner not in self.owners[self.committed :]:
@@ -469,7 +479,21 @@ class StageMachine(RuleBasedStateMachine):
                 self.held.remove(commit.owner)
         else:
             self.pausing = False  # whatever was set before is set anew, if it is needed
-        self.perform_at_place(self.stage.committed(succeeded=succeeded))
+        effects = self.stage.committed(succeeded=succeeded)
+        self.perform_at_place(effects)
+        if self.draining and not succeeded:
+            again = self.in_flight is not None and self.in_flight.owner == commit.owner
+            assert sent_before or not again, "D1: once more, if it was sent before the drain"
+            assert again or not self.leavers_that_stay(), "D1: closed, committed or not"
+        before = frozen(self.stage)
+        if self.in_flight is None:
+            assert self.stage.committed(succeeded=succeeded) == self.stage.commit_stuck() == []
+            assert self.stage.start_commit() == []
+            assert frozen(self.stage) == before
+
+    def leavers_that_stay(self) -> list[int]:
+        leavers = (self.stage.leavers or {}).items()
+        return [number for number, leaver in leavers if leaver.phase is not Phase.TEARING]
 
     @precondition(lambda self: self.in_flight is not None and not self.stuck)
     @rule()
@@ -477,6 +501,9 @@ class StageMachine(RuleBasedStateMachine):
         self.stuck = True
         self.perform_at_place(self.stage.commit_stuck())
         assert not self.committers
+        before = frozen(self.stage)
+        assert self.stage.commit_stuck() == self.stage.retry() == []
+        assert frozen(self.stage) == before
 
     @precondition(lambda self: self.pausing)
     @rule()
@@ -496,8 +523,12 @@ class StageMachine(RuleBasedStateMachine):
     @rule()
     def drain(self) -> None:
         self.draining = True
+        self.sent_before = self.in_flight is not None
         self.perform_at_place(self.stage.drain())
         assert not self.line
+        before = frozen(self.stage)
+        assert self.stage.drain() == []
+        assert frozen(self.stage) == before
 
     @precondition(lambda self: self.draining and not self.forced)
     @rule()
@@ -512,6 +543,8 @@ class StageMachine(RuleBasedStateMachine):
         self.abandoned = True
         self.stuck = self.in_flight is not None
         self.perform(self.stage.abandon())
+        assert not self.committers
+        assert not self.leavers_that_stay()
 
     # What always holds.
 
@@ -557,7 +590,6 @@ class StageMachine(RuleBasedStateMachine):
             assert comes or (self.draining and self.in_flight)
         if Phase.RETAINED in phases:
             assert self.in_flight or self.pausing
-            assert not self.draining
         if self.line:
             assert self.current or self.builds
 
@@ -606,6 +638,8 @@ class StageMachine(RuleBasedStateMachine):
             self.perform(self.stage.torn_down(self.tearing.pop()))
         elif self.closing:
             self.perform(self.stage.resources_closed(self.closing.pop()))
+        elif self.pausing:
+            self.retry()
         else:
             return False
         return True

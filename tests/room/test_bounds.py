@@ -1005,7 +1005,7 @@ def test_the_budget_is_looked_at_when_a_turn_ends(cast: Cast) -> None:
     room.settle()
 
     assert room.keys() in (("b", "c"), ("c",))
-    assert cast.did("release")[0] == "a/1"
+    assert "a/1" in cast.did("release")
 
 
 def test_nothing_in_a_turn_is_shed_but_younger_ones_are(cast: Cast) -> None:
@@ -1017,7 +1017,7 @@ def test_nothing_in_a_turn_is_shed_but_younger_ones_are(cast: Cast) -> None:
     room.settle()
 
     assert "old" in room
-    assert cast.did("release")[0] == "a/1"
+    assert "a/1" in cast.did("release")
     held.end()
 
 

@@ -123,7 +123,7 @@ class World:
                 retry_most=4.0,
                 memory_budget=self.random.choice([None, 250]),
                 memory_batch=2,
-                weigh=lambda agent: 100,
+                weigh=lambda _: 100,
             ),
             runtime=self.sim,
         )
@@ -329,7 +329,7 @@ class World:
             return
         cap = self.room.policy.cap or 0
         cached = []
-        for key in supervisor._residents.keys():
+        for key in supervisor._residents.keys():  # noqa: SIM118  # it is no dict
             session = self.room._board.directory[key].actor_inbox.actor
             assert isinstance(session, Session)
             cached.append((key, session._state.stage))
@@ -362,7 +362,7 @@ class World:
             # Where hooks hang, one may be given up before the simulation lets it begin.
             if agent.farewells != 1 and not self.hangs:
                 raise Violation(
-                    f"invariant 6: agent {agent.number} of {agent.key} was let go {agent.farewells} times"
+                    f"invariant 6: agent {agent.number} of {agent.key} was let go {agent.farewells}x"
                 )
         blamed = {*self.report.failed, *self.report.abandoned}
         for agent in self.agents:

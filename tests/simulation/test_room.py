@@ -1,0 +1,56 @@
+"""The whole room, a thousand histories: sessions, supervisor, hooks that are slow, fail and hang, actors
+that crash, clients that come, cancel and leave, and a drain. Invariants are checked after every step.
+
+`make soak` does the same with a hundred thousand.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.leftovers import SWITCH_INTERVAL
+from tests.simulation.world import World, run
+
+SEEDS, CHUNK = 1000, 25
+
+ONE_THREAD = "it is all in one thread: the switch interval changes nothing"
+
+
+@pytest.mark.skipif(SWITCH_INTERVAL in os.environ, reason=ONE_THREAD)
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_the_invariants_hold_in_every_history(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        run(seed)
+
+
+def test_one_seed_is_one_history() -> None:
+    traces = [run(7).sim.trace for _ in range(2)]
+
+    assert traces[0] == traces[1]
+
+
+def test_the_worlds_are_worth_living_in() -> None:
+    """Histories in which nothing happens would hold every invariant."""
+    worlds = [run(seed) for seed in range(40)]
+
+    def seen(what: str) -> int:
+        return sum(f"handles {what}" in world.sim.trace for world in worlds)
+
+    for message in ("ReleaseAgent", "CommitFailure", "AgentRetained", "BuildFailure", "WithdrawTurn"):
+        assert seen(message) > 5, message
+    for message in ("ChildFailed", "ForceSession", "AbandonSession", "ExpireTurn", "CommitStuck"):
+        assert seen(message) > 1, message
+    assert sum(bool(world.report.abandoned) for world in worlds) > 3
+    assert sum(bool(world.report.committed) for world in worlds) > 3
+
+
+def test_a_world_without_faults_drains_cleanly() -> None:
+    worlds = [World(seed) for seed in range(60)]
+    quiet = [w for w in worlds if not (w.fault_rate or w.hook_failures or w.hangs)]
+    for world in quiet:
+        world.run()
+
+    assert quiet
+    assert all(not world.report.failed for world in quiet)
