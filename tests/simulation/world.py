@@ -342,6 +342,8 @@ class World:
                 raise Violation(f"invariant 2: {key} is counted and has no agent")
 
     def _check_entry(self, key: str, agent: SimulatedAgent) -> None:
+        if self.over:
+            return  # it may have been granted before, and taken back by force since
         if agent.in_turn:
             self.violated(1, f"two turns on agent {agent.number} of {key}")
         if agent.farewells:
