@@ -77,10 +77,6 @@ class SessionBase(Actor):
     def _errands(self) -> Errands:
         return Errands(self._board, self._key, self.actor_ref)
 
-    def _errand_is_nothing(self, outcome: Any) -> None:
-        """There is no hook to call: the outcome comes as if there were one, without a worker."""
-        self.actor_ref.tell(outcome)
-
     def _ask_settings(self, call: Any, *args: Any) -> Any:
         return self.actor_ref.ask(UseSettings(call=call, args=args))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors import effects as effects_of
 from greenroom.actors._session_base import SessionBase, text_of
+from greenroom.actors.hooks import forget_transcript
 from greenroom.actors.resources import BuildContext, Resources, Settings
 from greenroom.messages import (
     AgentBuilt,
@@ -21,6 +22,7 @@ from greenroom.messages import (
     RetryCommit,
     SessionChanged,
     SessionEnded,
+    TeardownEnded,
     TurnGranted,
     WithdrawTurn,
 )
@@ -143,7 +145,7 @@ class SessionEffects(SessionBase):
         tenant = state.tenants[effect.owner]
         hook = board.hooks.find(tenant.agent, "commit")
         if hook is None:
-            self._errand_is_nothing(CommitEnded(attempt=state.attempt, error=None, seconds=0.0))
+            self.actor_ref.tell(CommitEnded(attempt=state.attempt, error=None, seconds=0.0))
             return
         timeout = board.policy.commit_timeout
         if state.drain is not None:
@@ -172,7 +174,12 @@ class SessionEffects(SessionBase):
         tenant = state.tenants[effect.incarnation]
         what = "closed" if effect.close else "released"
         logger.info("%s: its agent is %s: %s", self, what, effect.reason)
-        self._errands().tear_down(effect.incarnation, tenant.agent, effect.close, tenant.loop)
+        hooks = self._board.hooks.farewell(tenant.agent, close=effect.close)
+        if hooks:
+            self._errands().tear_down(effect.incarnation, tenant, hooks, close=effect.close)
+        else:
+            forget_transcript(tenant.agent)
+            self.actor_ref.tell(TeardownEnded(incarnation=effect.incarnation, errors=(), seconds=0.0))
         del state.tenants[effect.incarnation]
 
     def _interrupt(self, effect: effects_of.Interrupt) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from greenroom.actors._ref import ActorRef
     from greenroom.actors._runtime import Runtime
+    from greenroom.actors._session_state import Tenant
     from greenroom.actors.board import Board
     from greenroom.actors.resources import BuildContext
 
@@ -123,14 +124,14 @@ class Errands:
     def tear_down(
         self,
         incarnation: int,
-        agent: Any,
+        tenant: Tenant,
+        hooks: list[tuple[str, Callable[[], Any]]],
+        *,
         close: bool,
-        loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         """Call the hooks of a release or of a close. `TeardownEnded` comes back, once."""
-        runtime = self._board.runtime
+        runtime, agent, loop = self._board.runtime, tenant.agent, tenant.loop
         began = runtime.clock()
-        hooks = self._board.hooks.farewell(agent, close=close)
 
         def ended(errors: tuple[tuple[str, BaseException], ...]) -> None:
             seconds = runtime.clock() - began

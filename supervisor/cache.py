@@ -13,26 +13,20 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections import Counter
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pykka
-
-from greenroom.actors import Actor, RestartPolicy, RuntimeClosed
+from greenroom.actors import RestartPolicy
 from greenroom.actors._session_state import SessionState
 from greenroom.actors.errors import RoomClosed
 from greenroom.actors.policy import Policy
 from greenroom.actors.session import Session
 from greenroom.messages import (
-    AbandonSession,
     AgentBuilt,
     AgentClosed,
     AgentReleased,
     AgentRetained,
     AgentReused,
     BuildFailure,
-    CloseSession,
     CommitFailure,
     CommitSucceeded,
     Configure,
@@ -40,9 +34,7 @@ from greenroom.messages import (
     DrainDeadline,
     DrainReport,
     DrainRoom,
-    DrainSession,
     Event,
-    ForceSession,
     GetPosition,
     GetStats,
     HasAgent,
@@ -51,9 +43,6 @@ from greenroom.messages import (
     ListKeys,
     MemoryGivenBack,
     OpenSession,
-    Position,
-    Reason,
-    ReleaseAgent,
     ReleaseAnswered,
     ReportStanding,
     RoomStats,
@@ -68,105 +57,23 @@ from greenroom.messages import (
     SweepRoom,
     TurnEnded,
 )
-from greenroom.supervisor._meter import budget_bytes, give_back, memory_limit
+from greenroom.supervisor._drain import SupervisorDrain
+from greenroom.supervisor._state import COUNTED
 from greenroom.supervisor.announcer import Announcer
-from greenroom.supervisor.drain import ABANDON, FORCE, STAGES, DrainBooks
-from greenroom.supervisor.eviction import Expiry, MemoryBound, Residents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from greenroom.actors import ActorRef, Reply, Timer
-    from greenroom.actors.board import Board
+    from greenroom.actors import ActorRef
     from greenroom.messages import ChildFailed
 
-__all__ = ["CacheSupervisor", "SupervisorState"]
+__all__ = ["CacheSupervisor"]
 
 logger = logging.getLogger("greenroom.supervisor")
 
-COUNTED: dict[type[Event], str] = {
-    AgentBuilt: "builds",
-    AgentReused: "hits",
-    AgentReleased: "releases",
-    AgentClosed: "closes",
-    CommitSucceeded: "commits",
-    CommitFailure: "commit_failures",
-    BuildFailure: "build_failures",
-    HookFailure: "hook_failures",
-    SessionEnded: "sessions_ended",
-}
-"""Which counter an event is for."""
 
-
-class Sweep:
-    """A sweep that waits for the answers of those it asked."""
-
-    __slots__ = ("pending", "released", "reply")
-
-    def __init__(self, reply: Reply, pending: Iterable[str]) -> None:
-        self.reply = reply
-        self.pending = set(pending)
-        self.released = 0
-
-    def answered(self, key: str, *, accepted: bool) -> bool:
-        """Note an answer. True if it was the last."""
-        if key not in self.pending:
-            return False
-        self.pending.discard(key)
-        self.released += accepted
-        if self.pending:
-            return False
-        self.reply.set(self.released)
-        return True
-
-
-class SupervisorState:
-    """What outlives a crash of the supervisor. The order of sessions does not: it is asked for."""
-
-    def __init__(self) -> None:
-        self.counters: Counter[str] = Counter()
-        self.reasons: Counter[str] = Counter()
-        self.listeners: dict[int, ActorRef[Announcer]] = {}
-        self.listener_numbers = 0
-        self.restarts: dict[str, tuple[float, ...]] = {}
-        self.settling: list[Reply] = []
-        self.sweeps: list[Sweep] = []
-        self.asked: dict[str, Reason] = {}
-        """Who was asked to release, and has not answered."""
-        self.drain: DrainBooks | None = None
-        self.draining: list[Reply] = []
-        self.report: DrainReport | None = None
-        self.redo: Any = None
-
-
-class CacheSupervisor(Actor):
+class CacheSupervisor(SupervisorDrain):
     """Holds the sessions of a room to its policy."""
-
-    def __init__(
-        self, board: Board, meter: Callable[[], int], state: SupervisorState | None = None
-    ) -> None:
-        """Begin, or go on with what another incarnation left."""
-        super().__init__()
-        self._board = board
-        self._meter = meter
-        self._recovering: set[str] = set()
-        self._restarted = state is not None
-        self._state = SupervisorState() if state is None else state
-        self._residents = Residents()
-        self._memory = MemoryBound()
-        self._giving_back = False
-        self._budget = self._resolve_budget(board.policy)
-        self._expiry = Expiry()
-        self._last_use: dict[str, float] = {}
-        """When each session was last active, for those that may expire."""
-        self._uses: dict[str, int] = {}
-        self._dirty: set[str] = set()
-        self._busy: set[str] = set()
-        self._broken: set[str] = set()
-        self._waiting: dict[str, int] = {}
-        self._retained: dict[str, int] = {}
-        self._warned = False
-        self._sweeper: Timer | None = None
 
     # Life.
 
@@ -189,10 +96,6 @@ class CacheSupervisor(Actor):
             self.on_receive(state.redo)
             state.redo = None
         self._recovered()
-
-    def hand_over(self) -> SupervisorState:
-        """What the next incarnation cannot learn from the sessions."""
-        return self._state
 
     def on_child_failed(self, failure: ChildFailed) -> None:
         """Restart a session with all that it held; too often, and it takes no turn until it is ended."""
@@ -227,6 +130,19 @@ class CacheSupervisor(Actor):
                 failure.exception,
             )
             self.restart_child(failure, self._board, key, session, failure.exception)
+
+    # Recovery: after a restart, when all sessions have told.
+
+    def _recovered(self) -> None:
+        if self._restarted and not self._recovering:
+            self._restarted = False
+            # Whoever has told its standing has answered before what it was asked before.
+            for key in list(self._state.asked):
+                self._settle_answer(key, accepted=False)
+            self._residents.reorder(self._uses)
+            self._uses.clear()
+            self._hold_bounds()
+            self._look_whether_settled()
 
     # Messages.
 
@@ -286,17 +202,6 @@ class CacheSupervisor(Actor):
             self._recovered()
         self._hold_bounds()
         self._look_whether_settled()
-
-    def _note(self, key: str, standing: Standing) -> None:
-        _put(self._dirty, key, standing.dirty)
-        _put(self._busy, key, standing.busy)
-        _put(self._broken, key, standing.failed)
-        _count(self._waiting, key, standing.waiting)
-        _count(self._retained, key, standing.retained)
-        if self._board.policy.session_ttl is not None:
-            now = self.runtime.clock()
-            self._last_use[key] = now if standing.idle_since is None else standing.idle_since
-            self._expiry.watch(key, now)
 
     def _release_answered(self, message: ReleaseAnswered) -> None:
         self._residents.answered(message.key)
@@ -382,286 +287,6 @@ class CacheSupervisor(Actor):
         self._look_whether_settled()
         return new
 
-    def _resolve_budget(self, policy: Policy) -> int | None:
-        budget = policy.memory_budget
-        return None if budget is None else budget_bytes(budget, memory_limit())
-
-    def _sweep_room(self, _: SweepRoom) -> int | None:
-        self._sweep_expired()
-        asked = [key for key in self._sweep_idle() if key in self._state.asked]
-        self._hold_bounds()
-        if not asked:
-            return 0
-        self._state.sweeps.append(Sweep(self.defer_reply(), asked))
-        return None
-
-    def _sweep_idle(self) -> tuple[str, ...]:
-        if self._recovering:
-            return ()
-        idle = self._residents.idle(self.runtime.clock(), self._board.policy.idle_ttl)
-        self._ask(idle, Reason.IDLE)
-        return idle
-
-    def _sweep_expired(self) -> None:
-        ttl = self._board.policy.session_ttl
-        if ttl is None:
-            return
-        now = self.runtime.clock()
-        for key in self._expiry.due(now, ttl):
-            ref = self._board.directory.get(key)
-            if ref is None:
-                continue
-            last = self._last_use.get(key, now)
-            if now - last <= ttl or key in self._waiting or self._residents.is_in_turn(key):
-                self._expiry.watch(key, max(last, now - ttl))
-            else:
-                self._expiry.watch(key, now)  # should it refuse, it is looked at again
-                self._deliver(ref, CloseSession(interrupt=False, reason=Reason.SESSION_EXPIRED))
-
-    def _list_keys(self, _: ListKeys) -> tuple[str, ...]:
-        return self._residents.keys()
-
-    def _count_agents(self, _: CountAgents) -> int:
-        return len(self._residents)
-
-    def _has_agent(self, message: HasAgent) -> bool:
-        return message.key in self._residents
-
-    def _get_position(self, message: GetPosition) -> Position:
-        return Position(
-            cached=len(self._residents),
-            cap=self._board.policy.cap,
-            place=self._residents.place(message.key),
-        )
-
-    def _get_stats(self, _: GetStats) -> RoomStats:
-        state, cap, cached = self._state, self._board.policy.cap, len(self._residents)
-        runtime = self.runtime.stats()
-        return RoomStats(
-            cached=cached,
-            cap=cap,
-            over_cap=0 if cap is None else max(0, cached - cap),
-            known=len(self._board.directory),
-            in_turn=self._residents.in_turn,
-            waiting=sum(self._waiting.values()),
-            dirty=len(self._dirty),
-            retained=sum(self._retained.values()),
-            busy=len(self._busy),
-            failed=len(self._broken),
-            weight=self._residents.weight,
-            reasons=MappingProxyType(dict(state.reasons)),
-            events_dropped=sum(self._dropped(ref) for ref in state.listeners.values()),
-            workers=runtime.workers,
-            workers_busy=runtime.workers_busy,
-            work_queued=runtime.work_queued,
-            workers_lost=runtime.workers_lost,
-            stuck=runtime.stuck,
-            draining=self._board.draining,
-            **{name: state.counters[name] for name in _COUNTERS},
-        )
-
-    # Bounds.
-
-    def _hold_bounds(self) -> None:
-        """Ask whoever is beyond the cap, or beyond the memory budget."""
-        if self._recovering or self._board.draining:
-            return
-        cap = self._board.policy.cap
-        beyond = self._residents.beyond(cap)
-        self._ask(beyond.ask, Reason.CAPACITY)
-        if cap is not None and len(self._residents) <= cap:
-            self._warned = False
-        elif beyond.held and not self._warned:
-            self._warned = True
-            logger.warning(
-                "%s agents are cached, %s more than the cap of %s: %s of the least recently used are in "
-                "a turn and stay until it ends. Raise the cap if this lasts",
-                len(self._residents),
-                len(self._residents) - (cap or 0),
-                cap,
-                beyond.held,
-            )
-        if self._budget is not None:
-            self._look_at_memory(self._budget)
-
-    def _look_at_memory(self, budget: int) -> None:
-        policy = self._board.policy
-        weighed = policy.weigh is not None
-        ask = self._memory.look(
-            self._residents,
-            used=self._residents.weight if weighed else self._meter(),
-            budget=budget,
-            relief=policy.memory_relief,
-            batch=policy.memory_batch,
-            weighed=weighed,
-        )
-        if ask:
-            logger.info(
-                "Memory is above its budget of %s bytes: %s agents are released", budget, len(ask)
-            )
-        self._ask(ask, Reason.MEMORY)
-
-    def _shed(self, key: str) -> None:
-        """An agent is gone, or stays. Behind the last of those that were shed, memory is given back."""
-        if not self._memory.gone(key) or self._giving_back:
-            return
-        try:
-            given = self.runtime.submit(give_back, name="give memory back")
-        except RuntimeClosed:
-            return
-        self._giving_back = True
-        self.pipe_to_self(given, lambda _: MemoryGivenBack(), lambda _: MemoryGivenBack())
-
-    def _memory_given_back(self, _: MemoryGivenBack) -> None:
-        self._giving_back = False
-        self._hold_bounds()
-        self._look_whether_settled()
-
-    def _ask(self, keys: Iterable[str], reason: Reason) -> None:
-        for key in keys:
-            self._state.asked[key] = reason
-            ref = self._board.directory.get(key)
-            if ref is None or not self._deliver(ref, ReleaseAgent(reason=reason)):
-                self._settle_answer(key, accepted=False)
-
-    def _settle_answer(self, key: str, *, accepted: bool) -> None:
-        state = self._state
-        if state.asked.pop(key, None) is not None and state.sweeps:
-            state.sweeps = [s for s in state.sweeps if not s.answered(key, accepted=accepted)]
-
-    # Recovery: after a restart, when all sessions have told.
-
-    def _recovered(self) -> None:
-        if self._restarted and not self._recovering:
-            self._restarted = False
-            # Whoever has told its standing has answered before what it was asked before.
-            for key in list(self._state.asked):
-                self._settle_answer(key, accepted=False)
-            self._residents.reorder(self._uses)
-            self._uses.clear()
-            self._hold_bounds()
-            self._look_whether_settled()
-
-    # Settling.
-
-    def _settle_room(self, _: SettleRoom) -> bool | None:
-        self._state.settling.append(self.defer_reply())
-        self._look_whether_settled()
-        return None
-
-    def _look_whether_settled(self) -> None:
-        state = self._state
-        if not state.settling or self._busy or state.asked or self._recovering or self._giving_back:
-            return
-        settling, state.settling = state.settling, []
-        for reply in settling:
-            reply.set(True)
-
-    # Drain.
-
-    def _drain_room(self, message: DrainRoom) -> DrainReport | None:
-        state, board = self._state, self._board
-        if state.report is not None:
-            return state.report
-        state.draining.append(self.defer_reply())
-        if state.drain is None:
-            board.draining = True
-            now = self.runtime.clock()
-            state.drain = DrainBooks(board.directory, now, now + message.deadline)
-            logger.info("Draining %s sessions, for %s s at most", len(board.directory), message.deadline)
-            self._set_drain_timers(state.drain)
-            self._tell_pending(DrainSession(deadline=state.drain.deadline))
-            self._look_whether_drained()
-        return None
-
-    def _set_drain_timers(self, drain: DrainBooks) -> None:
-        left = drain.deadline - self.runtime.clock()
-        for stage, after in STAGES.items():
-            self.call_later(max(0.0, left + after), DrainDeadline(stage=stage))
-
-    def _tell_pending(self, message: Any) -> None:
-        """Tell everybody who is still to be heard of. From one that has stopped, word is on its way."""
-        pending = () if self._state.drain is None else sorted(self._state.drain.pending)
-        for ref in filter(None, map(self._board.directory.get, pending)):
-            self._deliver(ref, message)
-
-    def _drain_deadline(self, message: DrainDeadline) -> None:
-        if self._state.drain is None or self._state.report is not None:
-            return
-        if message.stage == FORCE:
-            self._tell_pending(ForceSession())
-            self._look_whether_drained()
-        elif message.stage == ABANDON:
-            self._tell_pending(AbandonSession())
-            self._look_whether_drained()
-        else:
-            self._report(self._state.drain)
-
-    def _session_drained(self, message: SessionDrained) -> None:
-        if self._state.drain is not None:
-            self._state.drain.drained(message)
-            self._look_whether_drained()
-
-    def _look_whether_drained(self) -> None:
-        drain = self._state.drain
-        if drain is not None and not drain.pending and self._state.report is None:
-            self._report(drain)
-
-    def _report(self, drain: DrainBooks) -> None:
-        state = self._state
-        state.report = report = drain.report(self.runtime.clock())
-        for key, problem in report.problems.items():
-            logger.error("Session %r was not drained cleanly: %s", key, problem)
-        logger.info(
-            "Drained in %.2f s: %s committed, %s failed, %s abandoned",
-            report.seconds,
-            len(report.committed),
-            len(report.failed),
-            len(report.abandoned),
-        )
-        waiting, state.draining = state.draining, []
-        for reply in waiting:
-            reply.set(report)
-
-    # Listeners.
-
-    def _listen(self, message: Listen) -> int:
-        state = self._state
-        state.listener_numbers += 1
-        state.listeners[state.listener_numbers] = self.start_child(Announcer, message.callback)
-        return state.listener_numbers
-
-    def _stop_listening(self, message: StopListening) -> None:
-        listener = self._state.listeners.pop(message.number, None)
-        if listener is not None:
-            listener.stop(block=False)
-
-    def _announce(self, event: Event) -> None:
-        for listener in self._state.listeners.values():
-            self._deliver(listener, event)
-
-    def _dropped(self, listener: ActorRef[Announcer]) -> int:
-        announcer = listener.actor_inbox.actor
-        return announcer.dropped if isinstance(announcer, Announcer) else 0
-
-    # Helpers.
-
-    def _set_sweeper(self) -> None:
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            self._sweeper = None
-        every = self._board.policy.sweep_every
-        if every is not None:
-            self._sweeper = self.call_every(every, SweepRoom())
-
-    def _deliver(self, ref: ActorRef[Any], message: Any) -> bool:
-        """Tell an actor. False if it has stopped."""
-        try:
-            ref.actor_inbox.deliver(message)
-        except pykka.ActorDeadError:
-            return False
-        return True
-
     # What gateways call through a proxy, when they want the actor itself.
 
     def sweep(self) -> int:
@@ -698,55 +323,25 @@ class CacheSupervisor(Actor):
         CommitFailure: _event,
         CommitSucceeded: _event,
         Configure: _configure,
-        CountAgents: _count_agents,
-        DrainDeadline: _drain_deadline,
-        DrainRoom: _drain_room,
-        GetPosition: _get_position,
-        GetStats: _get_stats,
-        HasAgent: _has_agent,
+        CountAgents: SupervisorDrain._count_agents,
+        DrainDeadline: SupervisorDrain._drain_deadline,
+        DrainRoom: SupervisorDrain._drain_room,
+        GetPosition: SupervisorDrain._get_position,
+        GetStats: SupervisorDrain._get_stats,
+        HasAgent: SupervisorDrain._has_agent,
         HookFailure: _event,
-        ListKeys: _list_keys,
-        Listen: _listen,
-        MemoryGivenBack: _memory_given_back,
+        ListKeys: SupervisorDrain._list_keys,
+        Listen: SupervisorDrain._listen,
+        MemoryGivenBack: SupervisorDrain._memory_given_back,
         OpenSession: _open_session,
         ReleaseAnswered: _release_answered,
         SessionChanged: _session_changed,
-        SessionDrained: _session_drained,
+        SessionDrained: SupervisorDrain._session_drained,
         SessionEnded: _event,
         SessionFailure: _event,
         SessionStopped: _session_stopped,
-        SettleRoom: _settle_room,
-        StopListening: _stop_listening,
-        SweepRoom: _sweep_room,
+        SettleRoom: SupervisorDrain._settle_room,
+        StopListening: SupervisorDrain._stop_listening,
+        SweepRoom: SupervisorDrain._sweep_room,
         TurnEnded: _turn_ended,
     }
-
-
-_COUNTERS = (
-    "hits",
-    "builds",
-    "rebuilds",
-    "adopted",
-    "releases",
-    "closes",
-    "commits",
-    "commit_failures",
-    "build_failures",
-    "hook_failures",
-    "restarts",
-    "sessions_ended",
-)
-
-
-def _put(keys: set[str], key: str, there: bool) -> None:
-    if there:
-        keys.add(key)
-    else:
-        keys.discard(key)
-
-
-def _count(counts: dict[str, int], key: str, count: int) -> None:
-    if count:
-        counts[key] = count
-    else:
-        counts.pop(key, None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from greenroom.actors.policy import Policy
+from greenroom.actors.policy import LONGEST, Policy
 
 WHOLE = ["cap", "max_waiting", "memory_batch"]
 SECONDS = [
@@ -71,7 +71,9 @@ def test_only_the_cap_may_be_none() -> None:
 
 
 @pytest.mark.parametrize("name", [*SECONDS, *ALWAYS_SECONDS])
-@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, True, "60"])
+@pytest.mark.parametrize(
+    "value", [0, -1.0, math.nan, math.inf, math.nextafter(LONGEST, math.inf), True, "60"]
+)
 def test_a_time_that_is_none_is_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{name} must be more than 0 seconds.*not {value!r}"):
         made(**{name: value})
@@ -79,8 +81,15 @@ def test_a_time_that_is_none_is_refused(name: str, value: object) -> None:
 
 @pytest.mark.parametrize("name", [*SECONDS, *ALWAYS_SECONDS])
 def test_a_time_beyond_all_floats_is_refused_with_the_same_error(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be"):
+    with pytest.raises(ValueError, match=f"{name} must be more than 0 seconds, and not more than"):
         made(**{name: 10**400})
+
+
+def test_the_longest_time_is_taken_and_is_as_long_as_it_is_said() -> None:
+    assert LONGEST == 10**9
+    for name in SECONDS:
+        assert getattr(made(**{name: LONGEST}), name) == LONGEST
+    assert made(retry_first=LONGEST, retry_most=LONGEST).retry_first == LONGEST
 
 
 @pytest.mark.parametrize("name", SECONDS)
@@ -93,7 +102,9 @@ def test_these_times_can_be_switched_off(name: str) -> None:
 @pytest.mark.parametrize("name", ALWAYS_SECONDS)
 def test_the_pauses_between_tries_cannot_be_switched_off(name: str) -> None:
     """G9"""
-    with pytest.raises(ValueError, match=f"{name} must be more than 0 seconds, not None"):
+    with pytest.raises(
+        ValueError, match=f"{name} must be more than 0 seconds, and not more than 1e\\+09, not None"
+    ):
         made(**{name: None})
 
 

@@ -1,0 +1,93 @@
+"""The supervisor, third layer: drain."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from greenroom.messages import (
+    AbandonSession,
+    DrainDeadline,
+    DrainReport,
+    DrainRoom,
+    DrainSession,
+    ForceSession,
+    SessionDrained,
+)
+from greenroom.supervisor._bounds import SupervisorBounds
+from greenroom.supervisor.drain import ABANDON, FORCE, STAGES, DrainBooks
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["SupervisorDrain"]
+
+logger = logging.getLogger("greenroom.supervisor")
+
+
+class SupervisorDrain(SupervisorBounds):
+    """Ends everything, in time, and reports."""
+
+    def _drain_room(self, message: DrainRoom) -> DrainReport | None:
+        state, board = self._state, self._board
+        if state.report is not None:
+            return state.report
+        state.draining.append(self.defer_reply())
+        if state.drain is None:
+            board.draining = True
+            now = self.runtime.clock()
+            state.drain = DrainBooks(board.directory, now, now + message.deadline)
+            logger.info("Draining %s sessions, for %s s at most", len(board.directory), message.deadline)
+            self._set_drain_timers(state.drain)
+            self._tell_pending(DrainSession(deadline=state.drain.deadline))
+            self._look_whether_drained()
+        return None
+
+    def _set_drain_timers(self, drain: DrainBooks) -> None:
+        left = drain.deadline - self.runtime.clock()
+        for stage, after in STAGES.items():
+            self.call_later(max(0.0, left + after), DrainDeadline(stage=stage))
+
+    def _tell_pending(self, message: Any) -> None:
+        """Tell everybody who is still to be heard of. From one that has stopped, word is on its way."""
+        pending = () if self._state.drain is None else sorted(self._state.drain.pending)
+        for ref in filter(None, map(self._board.directory.get, pending)):
+            self._deliver(ref, message)
+
+    def _drain_deadline(self, message: DrainDeadline) -> None:
+        if self._state.drain is None or self._state.report is not None:
+            return
+        if message.stage == FORCE:
+            self._tell_pending(ForceSession())
+            self._look_whether_drained()
+        elif message.stage == ABANDON:
+            self._tell_pending(AbandonSession())
+            self._look_whether_drained()
+        else:
+            self._report(self._state.drain)
+
+    def _session_drained(self, message: SessionDrained) -> None:
+        if self._state.drain is not None:
+            self._state.drain.drained(message)
+            self._look_whether_drained()
+
+    def _look_whether_drained(self) -> None:
+        drain = self._state.drain
+        if drain is not None and not drain.pending and self._state.report is None:
+            self._report(drain)
+
+    def _report(self, drain: DrainBooks) -> None:
+        state = self._state
+        state.report = report = drain.report(self.runtime.clock())
+        for key, problem in report.problems.items():
+            logger.error("Session %r was not drained cleanly: %s", key, problem)
+        logger.info(
+            "Drained in %.2f s: %s committed, %s failed, %s abandoned",
+            report.seconds,
+            len(report.committed),
+            len(report.failed),
+            len(report.abandoned),
+        )
+        waiting, state.draining = state.draining, []
+        for reply in waiting:
+            reply.set(report)

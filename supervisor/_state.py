@@ -1,0 +1,102 @@
+"""What outlives a crash of the supervisor."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from greenroom.messages import (
+    AgentBuilt,
+    AgentClosed,
+    AgentReleased,
+    AgentReused,
+    BuildFailure,
+    CommitFailure,
+    CommitSucceeded,
+    DrainReport,
+    Event,
+    HookFailure,
+    Reason,
+    SessionEnded,
+)
+from greenroom.supervisor.announcer import Announcer
+from greenroom.supervisor.drain import DrainBooks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from greenroom.actors import ActorRef, Reply
+
+__all__ = ["COUNTED", "COUNTERS", "SupervisorState", "Sweep"]
+
+logger = logging.getLogger("greenroom.supervisor")
+
+COUNTED: dict[type[Event], str] = {
+    AgentBuilt: "builds",
+    AgentReused: "hits",
+    AgentReleased: "releases",
+    AgentClosed: "closes",
+    CommitSucceeded: "commits",
+    CommitFailure: "commit_failures",
+    BuildFailure: "build_failures",
+    HookFailure: "hook_failures",
+    SessionEnded: "sessions_ended",
+}
+"""Which counter an event is for."""
+
+COUNTERS = (
+    "hits",
+    "builds",
+    "rebuilds",
+    "adopted",
+    "releases",
+    "closes",
+    "commits",
+    "commit_failures",
+    "build_failures",
+    "hook_failures",
+    "restarts",
+    "sessions_ended",
+)
+
+
+class Sweep:
+    """A sweep that waits for the answers of those it asked."""
+
+    __slots__ = ("pending", "released", "reply")
+
+    def __init__(self, reply: Reply, pending: Iterable[str]) -> None:
+        self.reply = reply
+        self.pending = set(pending)
+        self.released = 0
+
+    def answered(self, key: str, *, accepted: bool) -> bool:
+        """Note an answer. True if it was the last."""
+        if key not in self.pending:
+            return False
+        self.pending.discard(key)
+        self.released += accepted
+        if self.pending:
+            return False
+        self.reply.set(self.released)
+        return True
+
+
+class SupervisorState:
+    """What outlives a crash of the supervisor. The order of sessions does not: it is asked for."""
+
+    def __init__(self) -> None:
+        self.counters: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.listeners: dict[int, ActorRef[Announcer]] = {}
+        self.listener_numbers = 0
+        self.restarts: dict[str, tuple[float, ...]] = {}
+        self.settling: list[Reply] = []
+        self.sweeps: list[Sweep] = []
+        self.asked: dict[str, Reason] = {}
+        """Who was asked to release, and has not answered."""
+        self.drain: DrainBooks | None = None
+        self.draining: list[Reply] = []
+        self.report: DrainReport | None = None
+        self.redo: Any = None
