@@ -27,8 +27,16 @@ pytest := $(python) -m pytest -n $(WORKERS) --dist loadgroup
 # A thread switch every microsecond instead of every 5 ms: races that hide otherwise come out.
 small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
 
+# The modules that decide and do nothing. Their own tests alone take every branch of them.
+comma := ,
+space := $(subst ,, )
+pure := $(subst $(space),$(comma),$(addprefix */,actors/effects.py actors/lifecycle.py actors/policy.py \
+  actors/stage.py supervisor/drain.py supervisor/eviction.py))
+tests_of_pure := $(addprefix tests/,actors/test_lifecycle.py actors/test_policy.py actors/test_stage.py \
+  actors/test_stage_model.py supervisor/test_drain_books.py supervisor/test_eviction.py)
+
 .DEFAULT_GOAL := help
-.PHONY: help test behaviours check format bench serve conformance clean
+.PHONY: help test behaviours coverage check format bench serve conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +47,11 @@ test: $(ready) ## run all tests, first with a tiny thread switch interval, then 
 
 behaviours: $(ready) ## run the tests of the design's numbered behaviours, and print which has which
 	$(pytest) -p tests.behaviours $(ARGS)
+
+coverage: $(ready) ## show that the tests of the pure modules take every branch of these
+	$(python) -m coverage run --branch --include=$(pure) --data-file=build/.coverage \
+	  -m pytest -q $(tests_of_pure) $(ARGS)
+	$(python) -m coverage report --data-file=build/.coverage --show-missing --fail-under=100
 
 check: $(ready) ## format, lint and types (mypy, pyright), of what ships and of the tests
 	$(python) -m ruff format --check .

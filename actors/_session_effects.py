@@ -36,8 +36,8 @@ __all__ = ["SessionEffects"]
 
 logger = logging.getLogger("greenroom.actors")
 
-GRACE = 0.5
-"""How many seconds after the deadline of a drain its last commits have."""
+GRACE = 0.65
+"""How many seconds after the deadline of a drain its last commits have. By then they were abandoned."""
 
 
 class SessionEffects(SessionBase):

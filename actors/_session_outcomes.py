@@ -75,7 +75,8 @@ class SessionOutcomes(SessionEffects):
             logger.warning("%s: a build that was given up came back late, %s", self, what)
         if wanted and turn is None:
             state.idle_since = self.runtime.clock()
-        self._perform(stage.built(message.incarnation, succeeded=message.error is None))
+        succeeded = message.error is None
+        self._perform(stage.built(message.incarnation, succeeded=succeeded, returned=message.returned))
 
     def _refuse_build(self, turn: BeginTurn, error: BaseException) -> None:
         msg = (
@@ -106,7 +107,7 @@ class SessionOutcomes(SessionEffects):
             return
         owner = segment.owner or 0
         before = stage.generations.committed
-        if message.error is not None:
+        if message.error is not None and not stage.stuck:  # that it is stuck was its failure
             self._note_commit_failure(owner, message.error, message.seconds)
         effects = stage.committed(succeeded=message.error is None)
         if message.error is None:

@@ -256,9 +256,16 @@ class ManualTimers:
 
     def pending(self) -> int:
         """Tell how many have still to call."""
-        return sum(not timer.cancelled for timer in list(self._own))
+        return sum(not timer.cancelled for timer in self._all())
 
     def close(self) -> None:
         """Cancel those of this runtime."""
-        for timer in list(self._own):
+        for timer in self._all():
             timer.cancel()
+
+    def _all(self) -> list[Timer]:
+        while True:
+            try:
+                return list(self._own)
+            except RuntimeError:
+                pass  # another thread has set a timer meanwhile: look again

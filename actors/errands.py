@@ -7,7 +7,6 @@ begun, or is stuck. A late outcome names its incarnation, and the session knows 
 
 from __future__ import annotations
 
-import inspect
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +73,7 @@ class Errands:
                     seconds=runtime.clock() - began,
                     returned=returned,
                 ),
-                otherwise=lambda: self._close_stray(agent) if error is None else None,
+                otherwise=lambda: self._close_stray(agent, loop) if error is None else None,
             )
 
         work = _calling(runtime, loop, board.build, (context,), ended, lambda e: ended(error=e))
@@ -223,18 +222,17 @@ class Errands:
             logger.exception("weigh() failed for an agent of %r: it counts as 0 bytes", self._key)
             return 0
 
-    def _close_stray(self, agent: Any) -> None:
-        """Close an agent whose session is gone: it was built for nobody."""
-        for name, hook in self._board.hooks.farewell(agent, close=True):
-            try:
-                result = hook()
-                if inspect.iscoroutine(result):
-                    result.close()
-                    logger.warning(
-                        "%s() of a late agent of %r is async, and its loop is gone", name, self._key
-                    )
-            except BaseException:
-                logger.exception("%s() failed for a late agent of %r", name, self._key)
+    def _close_stray(self, agent: Any, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Close an agent whose session is gone: its build outlasted a drain."""
+        hooks = self._board.hooks.farewell(agent, close=True)
+
+        def ended(errors: list[tuple[str, BaseException]]) -> None:
+            for name, error in errors:
+                logger.warning("%s() raised for a late agent of %r: %r", name, self._key, error)
+
+        work = _calling_all(self._board.runtime, loop, hooks, ended)
+        timeout = self._board.policy.teardown_timeout
+        self._send(work, f"close {self._key}", timeout, loop, HOOKS, lambda e: ended([("close", e)]))
 
 
 def _calling(

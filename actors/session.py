@@ -40,6 +40,7 @@ from greenroom.messages import (
     EndTurn,
     EvictAgent,
     ExpireCommit,
+    ExpireSession,
     ExpireTurn,
     ForceSession,
     GiveBackTurn,
@@ -205,6 +206,10 @@ class Session(SessionOutcomes):
             return False
         self._perform(state.stage.close(message.reason, interrupt=message.interrupt))
         return True
+
+    def _expire_session(self, _: ExpireSession) -> None:
+        self._state.answer = False
+        self._close_session(CloseSession(interrupt=False, reason=Reason.SESSION_EXPIRED))
 
     def _adopt_agent(self, message: AdoptAgent) -> None:
         state = self._state
@@ -409,6 +414,7 @@ class Session(SessionOutcomes):
         EndTurn: _end_turn,
         EvictAgent: _evict_agent,
         ExpireCommit: _expire_commit,
+        ExpireSession: _expire_session,
         ExpireTurn: _expire_turn,
         ForceSession: _force_session,
         GiveBackTurn: _give_back_turn,

@@ -106,6 +106,7 @@ class Stage:
         "incarnations",
         "known",
         "last_reason",
+        "late",
         "leavers",
         "leaving",
         "life",
@@ -130,6 +131,8 @@ class Stage:
         self.building = 0
         self.builder: BeginTurn | None = None
         """The turn that is being built for. `None` if it was withdrawn meanwhile."""
+        self.late: frozenset[int] | None = None
+        """Builds that were given up and have not come back: their agents will have to be let go."""
         self.leaving: Reason | None = None
         self.leavers: dict[int, Leaver] | None = None
         self.incarnations = 0
@@ -181,7 +184,7 @@ class Stage:
             return False
         if self.generations.in_flight is not None and not self.stuck:
             return False
-        return self.draining or not (self.known or self.failed or self.generations.dirty)
+        return self.draining or not (self.known or self.failed or self.generations.dirty or self.late)
 
     @property
     def unused(self) -> bool:
@@ -251,9 +254,14 @@ class Stage:
 
     # Builds.
 
-    def built(self, incarnation: int, *, succeeded: bool) -> list[Effect]:
-        """A build is over. One that was given up before has built for nobody."""
+    def built(self, incarnation: int, *, succeeded: bool, returned: bool = True) -> list[Effect]:
+        """A build is over. One that was given up before has built for nobody.
+
+        `returned` is false for one that is given up now, and may still come back with an agent.
+        """
         effects: list[Effect] = []
+        late = (self.late or frozenset()) - {incarnation}
+        self.late = (late if returned else late | {incarnation}) or None
         if incarnation != self.building:
             if succeeded:
                 self._add_leaver(incarnation, Reason.DISCARD, close=self.draining, effects=effects)

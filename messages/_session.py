@@ -32,6 +32,7 @@ __all__ = [
     "EndTurn",
     "EvictAgent",
     "ExpireCommit",
+    "ExpireSession",
     "ExpireTurn",
     "ForceSession",
     "GiveBackTurn",
@@ -115,6 +116,11 @@ class ReleaseAgent(Notice):
     """Let the agent go unless it is in a turn. Answered to the supervisor with `ReleaseAnswered`."""
 
     reason: Reason
+
+
+@message()
+class ExpireSession(Notice):
+    """End the session: it was unused too long. Answered to the supervisor with `ReleaseAnswered`."""
 
 
 @message()

@@ -79,9 +79,9 @@ class SupervisorBooks(Actor):
         _count(self._waiting, key, standing.waiting)
         _count(self._retained, key, standing.retained)
         if self._board.policy.session_ttl is not None:
-            now = self.runtime.clock()
-            self._last_use[key] = now if standing.idle_since is None else standing.idle_since
-            self._expiry.watch(key, now)
+            since = standing.idle_since
+            self._last_use[key] = last = self.runtime.clock() if since is None else since
+            self._expiry.watch(key, last)
 
     def _list_keys(self, _: ListKeys) -> tuple[str, ...]:
         return self._residents.keys()

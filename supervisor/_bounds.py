@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from greenroom.actors import RuntimeClosed
 from greenroom.messages import (
-    CloseSession,
+    ExpireSession,
     MemoryGivenBack,
     Reason,
     ReleaseAgent,
@@ -86,16 +86,30 @@ class SupervisorBounds(SupervisorBooks):
         self._look_whether_settled()
 
     def _ask(self, keys: Iterable[str], reason: Reason) -> None:
+        """Ask sessions to release. Each answers once, with `ReleaseAnswered`."""
         for key in keys:
-            self._state.asked[key] = reason
-            ref = self._board.directory.get(key)
-            if ref is None or not self._deliver(ref, ReleaseAgent(reason=reason)):
-                self._settle_answer(key, accepted=False)
+            self._ask_one(key, ReleaseAgent(reason=reason))
 
-    def _settle_answer(self, key: str, *, accepted: bool) -> None:
+    def _ask_one(self, key: str, message: Any) -> None:
+        asked = self._state.asked
+        asked[key] = asked.get(key, 0) + 1
+        ref = self._board.directory.get(key)
+        if ref is None or not self._deliver(ref, message):
+            self._answered(key, accepted=False)
+
+    def _answered(self, key: str, *, accepted: bool) -> None:
+        """A session has answered one thing it was asked."""
         state = self._state
-        if state.asked.pop(key, None) is not None and state.sweeps:
+        left = state.asked.pop(key, 0) - 1
+        if left > 0:
+            state.asked[key] = left
+        if left >= 0 and state.sweeps:
             state.sweeps = [s for s in state.sweeps if not s.answered(key, accepted=accepted)]
+
+    def _answers_no_more(self, key: str) -> None:
+        """A session is gone, with whatever it was asked."""
+        while key in self._state.asked:
+            self._answered(key, accepted=False)
 
     # Settling.
 
@@ -136,15 +150,14 @@ class SupervisorBounds(SupervisorBooks):
             return
         now = self.runtime.clock()
         for key in self._expiry.due(now, ttl):
-            ref = self._board.directory.get(key)
-            if ref is None:
+            if key not in self._board.directory:
                 continue
             last = self._last_use.get(key, now)
             if now - last <= ttl or key in self._waiting or self._residents.is_in_turn(key):
                 self._expiry.watch(key, max(last, now - ttl))
             else:
                 self._expiry.watch(key, now)  # should it refuse, it is looked at again
-                self._deliver(ref, CloseSession(interrupt=False, reason=Reason.SESSION_EXPIRED))
+                self._ask_one(key, ExpireSession())
 
     def _set_sweeper(self) -> None:
         if self._sweeper is not None:

@@ -17,7 +17,6 @@ from greenroom.messages import (
     DrainReport,
     Event,
     HookFailure,
-    Reason,
     SessionEnded,
 )
 from greenroom.supervisor.announcer import Announcer
@@ -94,8 +93,8 @@ class SupervisorState:
         self.restarts: dict[str, tuple[float, ...]] = {}
         self.settling: list[Reply] = []
         self.sweeps: list[Sweep] = []
-        self.asked: dict[str, Reason] = {}
-        """Who was asked to release, and has not answered."""
+        self.asked: dict[str, int] = {}
+        """Who was asked to release, or to expire, and how many answers are still to come."""
         self.drain: DrainBooks | None = None
         self.draining: list[Reply] = []
         self.report: DrainReport | None = None

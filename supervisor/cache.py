@@ -87,7 +87,7 @@ class CacheSupervisor(SupervisorDrain):
         for key, ref in list(self._board.directory.items()):
             if not self._deliver(ref, ReportStanding()):
                 del self._board.directory[key]
-                self._settle_answer(key, accepted=False)
+                self._answers_no_more(key)
             else:
                 self._recovering.add(key)
         if state.drain is not None and state.report is None:
@@ -138,7 +138,7 @@ class CacheSupervisor(SupervisorDrain):
             self._restarted = False
             # Whoever has told its standing has answered before what it was asked before.
             for key in list(self._state.asked):
-                self._settle_answer(key, accepted=False)
+                self._answers_no_more(key)
             self._residents.reorder(self._uses)
             self._uses.clear()
             self._hold_bounds()
@@ -205,7 +205,7 @@ class CacheSupervisor(SupervisorDrain):
 
     def _release_answered(self, message: ReleaseAnswered) -> None:
         self._residents.answered(message.key)
-        self._settle_answer(message.key, accepted=message.accepted)
+        self._answered(message.key, accepted=message.accepted)
         if not message.accepted:
             self._shed(message.key)
         self._look_whether_settled()
@@ -227,7 +227,7 @@ class CacheSupervisor(SupervisorDrain):
         self._uses.pop(key, None)
         self._recovering.discard(key)
         self._state.restarts.pop(key, None)
-        self._settle_answer(key, accepted=False)
+        self._answers_no_more(key)
         self._shed(key)
         if self._state.drain is not None:
             self._state.drain.gone(key)

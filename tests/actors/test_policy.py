@@ -20,6 +20,7 @@ SECONDS = [
     "teardown_timeout",
 ]
 ALWAYS_SECONDS = ["retry_first", "retry_most"]
+TOO_LONG = math.nextafter(LONGEST, math.inf)
 
 
 def made(**figures: Any) -> Policy:
@@ -71,9 +72,7 @@ def test_only_the_cap_may_be_none() -> None:
 
 
 @pytest.mark.parametrize("name", [*SECONDS, *ALWAYS_SECONDS])
-@pytest.mark.parametrize(
-    "value", [0, -1.0, math.nan, math.inf, math.nextafter(LONGEST, math.inf), True, "60"]
-)
+@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, TOO_LONG, True, "60"])
 def test_a_time_that_is_none_is_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{name} must be more than 0 seconds.*not {value!r}"):
         made(**{name: value})
@@ -102,9 +101,7 @@ def test_these_times_can_be_switched_off(name: str) -> None:
 @pytest.mark.parametrize("name", ALWAYS_SECONDS)
 def test_the_pauses_between_tries_cannot_be_switched_off(name: str) -> None:
     """G9"""
-    with pytest.raises(
-        ValueError, match=f"{name} must be more than 0 seconds, and not more than 1e\\+09, not None"
-    ):
+    with pytest.raises(ValueError, match=rf"{name} must be .*, and not more than 1e\+09, not None"):
         made(**{name: None})
 
 

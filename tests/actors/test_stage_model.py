@@ -482,14 +482,17 @@ class StageMachine(RuleBasedStateMachine):
         effects = self.stage.committed(succeeded=succeeded)
         self.perform_at_place(effects)
         if self.draining and not succeeded:
-            again = self.in_flight is not None and self.in_flight.owner == commit.owner
+            again = commit.owner in [effect.owner for effect in effects if isinstance(effect, Commit)]
             assert sent_before or not again, "D1: once more, if it was sent before the drain"
             assert again or not self.leavers_that_stay(), "D1: closed, committed or not"
+
+    @precondition(lambda self: self.in_flight is None)
+    @rule(succeeded=st.booleans())
+    def a_commit_ends_that_is_not_in_flight(self, succeeded: bool) -> None:
         before = frozen(self.stage)
-        if self.in_flight is None:
-            assert self.stage.committed(succeeded=succeeded) == self.stage.commit_stuck() == []
-            assert self.stage.start_commit() == []
-            assert frozen(self.stage) == before
+        assert self.stage.committed(succeeded=succeeded) == self.stage.commit_stuck() == []
+        assert self.stage.start_commit() == []
+        assert frozen(self.stage) == before
 
     def leavers_that_stay(self) -> list[int]:
         leavers = (self.stage.leavers or {}).items()

@@ -295,6 +295,34 @@ def test_a_new_session_is_not_evicted_before_its_first_turn_is_over(cast: Cast) 
     first.end()
 
 
+def test_no_agent_is_released_in_its_turn_however_many_come_and_go(cast: Cast) -> None:
+    """C4. 1. the room sees an idle agent  2. a turn begins  3. the room asks for the agent."""
+    in_turn: set[str] = set()
+    wrong: list[str] = []
+
+    def release(agent: Agent) -> None:
+        if agent.name in in_turn:
+            wrong.append(agent.name)
+        cast.act("release", agent)
+
+    room = cast.room(cap=1, max_waiting=16, hooks=AgentHooks(release=release))
+
+    def turns(thread: int) -> None:
+        for n in range(150):
+            with room.turn(f"s{(n + thread) % 3}") as turn:
+                name = turn.agent.name
+                in_turn.add(name)
+                if name in cast.did("release"):
+                    wrong.append(name)
+                in_turn.discard(name)
+
+    all_at_once(functools.partial(turns, thread) for thread in range(4))
+    room.settle(PATIENCE)
+
+    assert wrong == []
+    assert sum(row.generation for row in room.snapshot()) == 600
+
+
 # C5
 
 
