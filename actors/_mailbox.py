@@ -67,6 +67,9 @@ HOLDER = 0
 AT_ONCE: Future[Any] = Future()
 """In the place of the future of a message whose sender waits on this very thread: there is none yet."""
 
+LEFT: Any = object()
+"""In the place of the context of a message that was left: it has none, and nobody waits for it."""
+
 MOST_LEFT = 128
 """So many messages that can wait do not: somebody is made to run the mailbox."""
 
@@ -198,7 +201,7 @@ class Mailbox(Life):
         """Take a message for when somebody runs the mailbox anyway. It keeps its place in the order;
         only, nobody is made to run it now, unless many have come together."""
         queue = self.queue
-        queue.put((message, None, None))
+        queue.put((message, None, LEFT))
         if queue.qsize() >= MOST_LEFT:
             self.knock()
 
@@ -308,7 +311,12 @@ class Mailbox(Life):
             self.runtime._report_slow(self, message, took)
 
     def _handle_in(self, context: Any, message: Any) -> None:
-        if context is None:
+        if context is LEFT:
+            try:
+                self.actor.on_receive(message)  # type: ignore[union-attr]  # an open mailbox has an actor
+            except BaseException as exception:
+                self.failed(message, exception)
+        elif context is None:
             self.handle(message, self.replying)
         else:
             context.run(self.handle, message, self.replying)

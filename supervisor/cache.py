@@ -149,9 +149,12 @@ class CacheSupervisor(SupervisorDrain):
     def on_receive(self, message: Any) -> Any:
         """Handle one message of the protocol."""
         kind = message.__class__
+        if kind is AgentReused:
+            return self._agent_reused(message)
+        if kind is TurnEnded:
+            return self._turn_ended(message)
         result = self._handlers[kind](self, message)
-        if kind is not AgentReused and kind is not TurnEnded:
-            self._board.pressed = self._pressed()
+        self._board.pressed = self._pressed()
         return result
 
     def _pressed(self) -> bool:
@@ -177,10 +180,10 @@ class CacheSupervisor(SupervisorDrain):
             self._dirty.add(key)
         else:
             self._dirty.discard(key)
-        policy = self._board.policy
-        if policy.session_ttl is not None:
+        board = self._board
+        if board.policy.session_ttl is not None:
             self._last_use[key] = message.idle_since
-        if self._budget is not None or (policy.cap is not None and len(self._residents) > policy.cap):
+        if board.pressed:
             self._hold_bounds()
 
     # From sessions: all else.
@@ -318,7 +321,6 @@ class CacheSupervisor(SupervisorDrain):
         AgentClosed: _event,
         AgentReleased: _event,
         AgentRetained: _event,
-        AgentReused: _agent_reused,
         BuildFailure: _event,
         CommitFailure: _event,
         CommitSucceeded: _event,
@@ -343,5 +345,4 @@ class CacheSupervisor(SupervisorDrain):
         SettleRoom: SupervisorDrain._settle_room,
         StopListening: SupervisorDrain._stop_listening,
         SweepRoom: SupervisorDrain._sweep_room,
-        TurnEnded: _turn_ended,
     }

@@ -192,8 +192,8 @@ class Residents:
         resident.in_turn = in_turn
 
     def _rest(self, key: str, since: float) -> None:
+        self._resting.pop(key, None)
         self._resting[key] = since
-        self._resting.move_to_end(key)
 
 
 class MemoryBound:

@@ -54,7 +54,7 @@ class SimulatedMailbox(Mailbox):
         self.knock()
 
     def leave(self, message: Any) -> None:
-        self.queue.put((message, None, None))
+        self.queue.put((message, None, None))  # a message like any other, which may fail
         self.knock()
 
     def knock(self) -> None:

@@ -315,7 +315,10 @@ class StageMachine(RuleBasedStateMachine):
             self.agents.append(incarnation)
         elif outcome == "given up":
             self.late_builds.add(incarnation)
-        self.perform_at_place(self.stage.built(incarnation, succeeded=outcome == "built"))
+        returned = outcome != "given up"
+        self.perform_at_place(
+            self.stage.built(incarnation, succeeded=outcome == "built", returned=returned)
+        )
 
     @precondition(lambda self: self.late_builds)
     @rule(succeeded=st.booleans(), data=st.data())
@@ -332,7 +335,7 @@ class StageMachine(RuleBasedStateMachine):
             assert effects == [TearDown(incarnation, close, Reason.DISCARD)]
         else:
             assert effects == []
-            assert frozen(self.stage) == before
+            assert frozen(self.stage) == {**before, "late": frozen(self.late_builds) or None}
         self.perform(effects)
 
     def perform_at_place(self, effects: list[Effect]) -> None:
@@ -557,6 +560,7 @@ class StageMachine(RuleBasedStateMachine):
         assert stage.turn is self.current
         assert stage.agent == self.place
         assert {stage.building} - {0} == self.builds
+        assert (stage.late or frozenset()) == self.late_builds
         assert [*([stage.builder] if stage.builder else []), *(stage.waiting or ())] == self.line
         assert generations.generation == len(self.owners)
         assert generations.committed == self.committed <= generations.generation
@@ -608,6 +612,7 @@ class StageMachine(RuleBasedStateMachine):
             assert self.current is None
             assert not any([self.line, self.builds, self.place, self.tearing])
             assert self.draining or self.committed == len(self.owners)
+            assert self.draining or not self.late_builds
             assert self.draining or not stage.failed
 
     # Everything comes to its end.
