@@ -354,6 +354,8 @@ class Stage:
     def flush(self) -> list[Effect]:
         """Somebody wants everything that is completed now to be committed."""
         effects: list[Effect] = []
+        if self.abandoned:
+            return [CommitGaveUp()] if self.generations.dirty else effects
         self.flush_to = self.generations.generation
         self._pump(effects)
         return effects
@@ -381,7 +383,7 @@ class Stage:
             self.started = True
             return None
         self.generations.put_off_commit()
-        self.stuck = False
+        self.stuck = self.try_again = False
         return [Pause(self.tries)] if self.retained else []
 
     def committed(self, *, succeeded: bool) -> list[Effect]:
@@ -391,13 +393,14 @@ class Stage:
             return effects
         self.generations.end_commit(succeeded)
         self.started = self.stuck = False
+        try_again, self.try_again = self.try_again, False
         if succeeded:
             self.tries = 0
+            if self.guests is not None:
+                self.guests = frozenset(filter(self.generations.owes, self.guests)) or None
             self._let_the_committed_go(effects)
             effects.extend(self.retry())  # it works again
-        elif self.try_again:
-            self.try_again = False
-        else:
+        elif not try_again:
             self._commit_failed(effects)
         self._pump(effects)
         return effects
@@ -600,7 +603,7 @@ class Stage:
             effects.append(CloseResources(life))
 
     def _take_in(self, incarnation: int) -> None:
-        if incarnation != self.agent:
+        if incarnation != self.agent and incarnation not in (self.leavers or ()):
             self.guests = (self.guests or frozenset()) | {incarnation}
 
     def _committer(self) -> int:
@@ -655,7 +658,7 @@ class Stage:
         if self.leaving is not None:
             self._let_go(self.leaving, close=False, effects=effects)
         for incarnation, leaver in (self.leavers or {}).items():
-            if leaver.phase is Phase.COMMITTING:
+            if leaver.phase is Phase.COMMITTING or (self.draining and leaver.phase is Phase.RETAINED):
                 self._retain(incarnation, leaver, effects)
         if self.retained and not self.stuck:
             effects.append(Pause(self.tries))
