@@ -144,6 +144,7 @@ class Mailbox(Life):
             return self._ask_and_wait(message, timeout)
         token = (message,)
         future: Future[Any] | None = None
+        result: Any = None
         try:
             if self.baton.setdefault(HOLDER, token) is not token:
                 return self._ask_and_wait(message, timeout)

@@ -77,8 +77,8 @@ class SessionBase(Actor):
     def _errands(self) -> Errands:
         return Errands(self._board, self._key, self.actor_ref)
 
-    def _ask_settings(self, call: Any, *args: Any) -> Any:
-        return self.actor_ref.ask(UseSettings(call=call, args=args))
+    def _ask_settings(self, method: str, *args: Any) -> Any:
+        return self.actor_ref.ask(UseSettings(method=method, args=args))
 
     def _leave(self, message: Any) -> None:
         """Tell the supervisor of a warm turn: when it runs next, unless it wants to hear at once.

@@ -82,48 +82,48 @@ class Settings(MutableMapping[str, Any]):
     def __init__(self, key: str, use: Callable[..., Any]) -> None:
         self._key = key
         self._use = use
-        """`use(call, *args)` calls `call(settings, *args)` in the session, on its dict."""
+        """`use(method, *args)` calls a method of the dict that the session holds, in the session."""
 
     def __repr__(self) -> str:
         return f"<Settings of {self._key!r}: {', '.join(sorted(self)) or 'none'}>"
 
     def __getitem__(self, name: str) -> Any:
-        return self._use(dict.__getitem__, name)
+        return self._use("__getitem__", name)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._use(dict.__setitem__, name, value)
+        self._use("__setitem__", name, value)
 
     def __delitem__(self, name: str) -> None:
-        self._use(dict.__delitem__, name)
+        self._use("__delitem__", name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._use(list))
+        return iter(self._use("copy"))
 
     def __len__(self) -> int:
-        return int(self._use(len))
+        return int(self._use("__len__"))
 
     def __contains__(self, name: object) -> bool:
-        return bool(self._use(dict.__contains__, name))
+        return bool(self._use("__contains__", name))
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a setting, or the default."""
-        return self._use(dict.get, name, default)
+        return self._use("get", name, default)
 
     def pop(self, name: str, *default: Any) -> Any:
         """Take a setting out, in one step: of two who pop it, one gets it."""
-        return self._use(dict.pop, name, *default)
+        return self._use("pop", name, *default)
 
     def setdefault(self, name: str, default: Any = None) -> Any:
         """Return a setting, putting it there first if need be, in one step."""
-        return self._use(dict.setdefault, name, default)
+        return self._use("setdefault", name, default)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Change several in one step."""
-        self._use(dict.update, dict(*args, **kwargs))
+        self._use("update", dict(*args, **kwargs))
 
     def clear(self) -> None:
         """Drop all of them."""
-        self._use(dict.clear)
+        self._use("clear")
 
 
 class BuildContext:

@@ -240,7 +240,7 @@ class Session(SessionOutcomes):
         state = self._state
         settings = {} if state.settings is None else state.settings
         try:
-            return message.call(settings, *message.args)
+            return getattr(settings, message.method)(*message.args)
         finally:
             state.settings = settings or None
             self._perform(())

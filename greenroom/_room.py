@@ -313,8 +313,8 @@ class Greenroom:
         if not isinstance(key, str) or not key:
             raise ValueError(_bad_key(key))
 
-        def use(call: Any, *args: Any) -> Any:
-            return self._ask_session(key, UseSettings(call=call, args=args), create=True)
+        def use(method: str, *args: Any) -> Any:
+            return self._ask_session(key, UseSettings(method=method, args=args), create=True)
 
         return Settings(key, use)
 

@@ -194,9 +194,9 @@ class AdoptAgent(Request[None]):
 
 @message()
 class UseSettings(Request[Any]):
-    """Do something with the session's settings, a dict: `call(settings, *args)`."""
+    """Call a method of the session's settings, which are a dict."""
 
-    call: Any
+    method: str
     args: tuple[Any, ...] = ()
 
 

@@ -239,7 +239,7 @@ class World:
             CommitSession(wait=self.random.random() < 0.5, timeout=self.random.choice([None, 1.0])),
             EvictAgent(),
             CloseSession(interrupt=self.random.random() < 0.5, reason=Reason.EXPLICIT),
-            UseSettings(call=dict.__setitem__, args=("model", "x")),
+            UseSettings(method="__setitem__", args=("model", "x")),
         ]
         await session.ask(self.random.choice(messages), block=False)
 
