@@ -118,6 +118,10 @@ class Actor(pykka.Actor):
         mailbox.stop()
         mailbox.replying = replying
 
+    def on_left(self, message: Any) -> None:
+        """Handle a message that was left for when the actor runs anyway. By default like any other."""
+        self.on_receive(message)
+
     # Children.
 
     def start_child(self, actor_class: type[A], *args: Any, **kwargs: Any) -> ActorRef[A]:

@@ -70,7 +70,7 @@ AT_ONCE: Future[Any] = Future()
 LEFT: Any = object()
 """In the place of the context of a message that was left: it has none, and nobody waits for it."""
 
-MOST_LEFT = 128
+MOST_LEFT = 512
 """So many messages that can wait do not: somebody is made to run the mailbox."""
 
 
@@ -133,8 +133,11 @@ class Mailbox(Life):
         self.queue.put((message, future, copy_context()))
         self.knock()
 
-    def ask(self, message: Any, timeout: float | None) -> Any:
+    def ask(self, message: Any, timeout: float | None = None, *, gives_way: bool = True) -> Any:
         """Send a message and wait for the answer: at once, if nobody runs the actor and nothing waits.
+
+        With `gives_way=False` the thread does not let others go first when it has its answer
+        (`_courtesy`): for an answer that others wait for until it is used.
 
         This is what `deliver()`, `drive()`, `run()`, `handle()` and `Future.get()` do together in the
         common case, in one piece and without a future. Whatever is not common is left to them.
@@ -182,9 +185,10 @@ class Mailbox(Life):
             raise
         if future is not None:
             return future.get(timeout=timeout)
-        thread.answers_left -= 1
-        if thread.answers_left < 0:
-            give_way(thread)
+        if gives_way:
+            thread.answers_left -= 1
+            if thread.answers_left < 0:
+                give_way(thread)
         return result
 
     def _ask_and_wait(self, message: Any, timeout: float | None) -> Any:
@@ -311,12 +315,15 @@ class Mailbox(Life):
         if took > self.runtime.slow_handler:
             self.runtime._report_slow(self, message, took)
 
+    def _handle_left(self, message: Any) -> None:
+        try:
+            self.actor.on_left(message)  # type: ignore[union-attr]  # an open mailbox has an actor
+        except BaseException as exception:
+            self.failed(message, exception)
+
     def _handle_in(self, context: Any, message: Any) -> None:
         if context is LEFT:
-            try:
-                self.actor.on_receive(message)  # type: ignore[union-attr]  # an open mailbox has an actor
-            except BaseException as exception:
-                self.failed(message, exception)
+            self._handle_left(message)
         elif context is None:
             self.handle(message, self.replying)
         else:
@@ -334,7 +341,10 @@ class Mailbox(Life):
             budget -= 1
             # A loop of one: see "Why a signal does not wedge an actor".
             for message, self.replying, context in iter(queue.get_nowait, None):
-                self._handle_in(context, message)
+                if context is LEFT:
+                    self._handle_left(message)
+                else:
+                    self._handle_in(context, message)
                 break
         return budget
 

@@ -169,7 +169,7 @@ class Greenroom:
         session = self._board.directory.get(key) or self._open(key)
         while True:
             try:
-                return session, session.ask(request)
+                return session, session.actor_inbox.ask(request, gives_way=False)
             except GreenroomError:
                 raise
             except pykka.ActorDeadError:
