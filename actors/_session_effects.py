@@ -70,6 +70,9 @@ class SessionEffects(SessionBase):
         state.todo = None
         self._answer_committers()
         standing = self._standing()
+        if standing.blank:
+            self._retire()  # which says all there is to say
+            return
         if standing != state.sent:
             state.sent = standing
             self._tell(SessionChanged(key=self._key, standing=standing))
@@ -77,8 +80,6 @@ class SessionEffects(SessionBase):
             # Behind the standing: at no moment does it look as if nothing were under way.
             self._tell(ReleaseAnswered(key=self._key, accepted=state.answer))
             state.answer = None
-        if standing.blank:
-            self._retire()
 
     def _grant(self, effect: effects_of.Grant) -> None:
         state = self._state

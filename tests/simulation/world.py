@@ -37,8 +37,6 @@ DEADLINE = 20.0
 LONGEST_BODY = 3.0
 BUILD_TIMEOUT = 8.0
 
-logging.getLogger("greenroom").setLevel(logging.CRITICAL)
-
 
 class Violation(AssertionError):
     """An invariant does not hold."""
@@ -392,10 +390,15 @@ def _drain_message(deadline: float) -> Any:
 
 def run(seed: int) -> World:
     """Run one world. Raises with its seed if an invariant does not hold."""
-    world = World(seed)
+    log = logging.getLogger("greenroom")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # so much goes wrong there
     try:
+        world = World(seed)
         world.run()
     except BaseException as error:
         error.add_note(f"seed {seed}")
         raise
+    finally:
+        log.setLevel(level)
     return world
