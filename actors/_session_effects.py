@@ -80,6 +80,10 @@ class SessionEffects(SessionBase):
             # Behind the standing: at no moment does it look as if nothing were under way.
             self._tell(ReleaseAnswered(key=self._key, accepted=state.answer))
             state.answer = None
+        if not standing.cached and not standing.busy and not state.stage.late:
+            # There may be very many like this: nothing is kept that can be made again.
+            state.sent = None
+            state.resources = state.resources or None
 
     def _grant(self, effect: effects_of.Grant) -> None:
         state = self._state
