@@ -46,6 +46,7 @@ from greenroom.actors._errors import (
     MailboxFull,
     ReplyDropped,
     RuntimeClosed,
+    WorkNotBegun,
     WorkTimedOut,
     WouldBlock,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "Settings",
     "Timer",
     "TurnTimeout",
+    "WorkNotBegun",
     "WorkTimedOut",
     "WouldBlock",
     "current_runtime",

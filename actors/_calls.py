@@ -11,7 +11,16 @@ from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["check_at_least", "check_function", "check_seconds", "describe", "is_async", "name_of"]
+__all__ = [
+    "LONGEST",
+    "check_at_least",
+    "check_function",
+    "check_seconds",
+    "check_wait",
+    "describe",
+    "is_async",
+    "name_of",
+]
 
 
 def describe(message: Any) -> str:
@@ -65,3 +74,15 @@ def check_function(name: str, what: str, value: object, may_be_none: bool = Fals
     if not callable(value) and not (value is None and may_be_none):
         msg = f"{name} must be {what}, not {value!r}"
         raise TypeError(msg)
+
+
+def check_wait(name: str, value: float | None) -> None:
+    """Refuse what is no time that one could wait. `None` is fine."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if value is not None and not (is_number and 0 <= value <= LONGEST):
+        msg = f"{name} must be from 0 to {LONGEST:g} seconds, not {value!r}"
+        raise ValueError(msg)
+
+
+LONGEST = 1e9
+"""The longest wait, in seconds: thirty years. What is longer is meant to be for ever."""

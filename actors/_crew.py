@@ -87,6 +87,11 @@ class Crew(Generic[J]):
             self._reinforce()
         return len(self._threads) - before
 
+    def relax(self) -> None:
+        """Nothing waits any more: the usual number of threads will do."""
+        with self._lock:
+            self._most = self._usual_most
+
     def dismiss(self, thread: threading.Thread) -> None:
         """Count a thread no more: it is stuck in its job. Another may be started in its place."""
         with self._lock:
@@ -117,11 +122,15 @@ class Crew(Generic[J]):
             # Not under the lock: start() waits for the new thread, and the garbage collector may run
             # there, and a finaliser may want the lock.
             thread.start()
-        except BaseException:
+        except BaseException as error:
             with self._lock:
                 self._threads.discard(thread)
                 self._waiting_threads -= 1
-            raise
+            if not isinstance(error, RuntimeError):
+                raise
+            # The system has no thread for us now. The job stays where it is: whoever put it must not
+            # think that it was not taken, and do it again.
+            logger.error("%s could not be started (%s): what it was for has to wait", thread.name, error)
 
     def _recruit(self) -> threading.Thread | None:
         with self._lock:

@@ -8,6 +8,7 @@ Exception
     ├── MailboxFull          the sender's: the actor has a bound, and it is reached
     ├── RuntimeClosed        the caller's: the runtime was closed before
     ├── WorkTimedOut         the system's: slow work was still running at its timeout
+    │   └── WorkNotBegun     … or the event loop had not even come to it
     └── simulation.Deadlock  the system's: everybody waits and nothing can run
 """
 
@@ -20,6 +21,7 @@ __all__ = [
     "MailboxFull",
     "ReplyDropped",
     "RuntimeClosed",
+    "WorkNotBegun",
     "WorkTimedOut",
     "WouldBlock",
 ]
@@ -47,6 +49,10 @@ class RuntimeClosed(ActorError):
 
 class WorkTimedOut(ActorError):
     """Slow work was still running at its timeout. It was written off; its outcome will be ignored."""
+
+
+class WorkNotBegun(WorkTimedOut):
+    """Async work whose event loop did not come to it in time. It was not called, and will not be."""
 
 
 class ReplyDropped(pykka.ActorDeadError):

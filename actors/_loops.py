@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from greenroom.actors._errors import RuntimeClosed
+from greenroom.actors._errors import RuntimeClosed, WorkNotBegun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from greenroom.actors._timers import Timer
     from greenroom.actors._workers import Work
 
-__all__ = ["Loops"]
+__all__ = ["Loops", "usable"]
 
 logger = logging.getLogger("greenroom.actors")
 
@@ -109,20 +109,22 @@ class Loops:
 class _Running:
     """One coroutine on its way."""
 
-    __slots__ = ("_declined", "_loops", "_task", "_work", "loop")
+    __slots__ = ("_fate", "_loops", "_reached", "_task", "_work", "loop")
 
     def __init__(self, loops: Loops, work: Work, loop: asyncio.AbstractEventLoop) -> None:
         self._loops = loops
         self._work = work
         self._task: asyncio.Task[Outcome] | None = None
-        self._declined = False
+        self._fate: dict[int, str] = {}
+        """Begun or declined: who puts it there first decides."""
+        self._reached = False
         self.loop = loop
 
     def begin(self) -> None:
         work = self._work
-        if work.claimed:
-            self._declined = True  # its time was over before the loop came to it
-            self._loops.came_back(work)
+        self._reached = True
+        if work.claimed or self._fate.setdefault(0, "begun") != "begun":
+            self._loops.came_back(work)  # its time was over before the loop came to it
             return
         self._task = self.loop.create_task(self._outcome(), name=work.name, context=work.context)
         self._task.add_done_callback(self._ended)
@@ -147,6 +149,15 @@ class _Running:
     def time_out(self) -> None:
         if not self._work.claim():
             return
+        if self._fate.setdefault(0, "declined") == "declined":
+            self._work.fail(
+                WorkNotBegun(
+                    f"{self._work.name} was not begun within {self._work.timeout} seconds: its event "
+                    "loop is blocked, or has stopped. It was not called at all"
+                )
+            )
+            self._loops._call_later(GRACE, self._look_again)
+            return
         try:
             self.loop.call_soon_threadsafe(self._cancel)
         except RuntimeError:
@@ -160,10 +171,15 @@ class _Running:
             self._task.cancel()
 
     def _look_again(self) -> None:
-        ended = self._declined or (self._task is not None and self._task.done())
+        ended = self._task.done() if self._task is not None else self._reached
         if ended or self.loop.is_closed():
             return
         self._loops.write_off(self._work, self.loop)
+
+
+def usable(loop: asyncio.AbstractEventLoop | None) -> asyncio.AbstractEventLoop | None:
+    """Return the loop if something can run on it; else `None`, which stands for our own."""
+    return loop if loop is not None and loop.is_running() else None
 
 
 class _LoopThread:

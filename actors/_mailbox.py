@@ -182,6 +182,7 @@ class Mailbox(Life):
                 self._go_on(thread)
         except BaseException:
             self.recover(thread, token)
+            _hand_over_ready(thread)
             raise
         if future is not None:
             return future.get(timeout=timeout)
@@ -381,11 +382,12 @@ def drive(thread: ThreadState, mailbox: Mailbox, token: object, first: Item | No
     try:
         thread.driving = True
         budget = mailbox.run(thread, mailbox.runtime.batch, token, first)
+        drive_ready(thread, budget)
     except BaseException:
+        thread.driving = False  # here and not in a function: an exception may come out of nowhere again
         mailbox.recover(thread, token)
         _hand_over_ready(thread)
         raise
-    drive_ready(thread, budget)
 
 
 def drive_ready(thread: ThreadState, budget: int) -> None:
@@ -403,12 +405,12 @@ def drive_ready(thread: ThreadState, budget: int) -> None:
                 mailbox.recover(thread, token)
                 raise
     finally:
+        thread.driving = False
         _hand_over_ready(thread)
 
 
 def _hand_over_ready(thread: ThreadState) -> None:
-    """Stop running actors on this thread; helpers go on with what is left."""
-    thread.driving = False
+    """Have helpers go on with what this thread was going to run."""
     ready = thread.ready
     if ready:
         waiting = dict.fromkeys(ready)

@@ -22,12 +22,19 @@ import pykka
 from pykka.messages import _ActorStop
 
 from greenroom.actors._actor import Actor, _start
-from greenroom.actors._calls import check_at_least, check_seconds, describe, is_async, name_of
+from greenroom.actors._calls import (
+    check_at_least,
+    check_seconds,
+    check_wait,
+    describe,
+    is_async,
+    name_of,
+)
 from greenroom.actors._errors import RuntimeClosed, WouldBlock
 from greenroom.actors._future import Future
 from greenroom.actors._helpers import Helpers
 from greenroom.actors._life import CLOSED, SUSPENDED, Life
-from greenroom.actors._loops import Loops
+from greenroom.actors._loops import Loops, usable
 from greenroom.actors._mailbox import Mailbox
 from greenroom.actors._registry import ActorRegistry
 from greenroom.actors._stats import RuntimeStats, Tally
@@ -125,9 +132,7 @@ class Runtime:
     def call_later(self, delay: float, call: Callable[..., object], *args: Any) -> Timer:
         """Call in `delay` seconds, on the timer thread: be quick. Telling an actor is quick."""
         self._refuse_when_closed()
-        if not delay >= 0:
-            msg = f"a delay must be 0 seconds or more, not {delay!r}"
-            raise ValueError(msg)
+        check_wait("a delay", delay)
         return self._set_timer(delay, call, *args)
 
     def call_every(self, interval: float, call: Callable[..., object], *args: Any) -> Timer:
@@ -144,12 +149,14 @@ class Runtime:
         name: str | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         lane: str = "worker",
+        most: int | None = None,
     ) -> Future[Any]:
         """Do slow work: a function on a worker thread, an async one on `loop` or our own event loop.
 
-        Each lane has workers of its own: what is slow in one delays nothing in another. The caller's
-        context variables go along. After `timeout` seconds the future gets `WorkTimedOut`
-        and the worker is written off. In an actor, `pipe_to_self()` turns the outcome into a message.
+        Each lane has workers of its own: what is slow in one delays nothing in another. `most` is how
+        many it may have, when it is first named. The caller's context variables go along. After
+        `timeout` seconds the future gets `WorkTimedOut` and the worker is written off. In an actor,
+        `pipe_to_self()` turns the outcome into a message.
         """
         self._refuse_when_closed()
         check_seconds("timeout", timeout)
@@ -159,7 +166,7 @@ class Runtime:
             self._loops.submit(Work(functools.partial(call, *args), future, name, timeout), loop)
         else:
             whole = functools.partial(self._call_and_await, call, args, loop)
-            self._lane(lane).submit(Work(whole, future, name, timeout))
+            self._lane(lane, most).submit(Work(whole, future, name, timeout))
         return future
 
     def fault_point(self, name: str) -> None:
@@ -337,11 +344,11 @@ class Runtime:
         self._timers.add(timer)
         return timer
 
-    def _lane(self, name: str) -> Workers:
+    def _lane(self, name: str, most: int | None = None) -> Workers:
         crew = self._workers.get(name)
         if crew is None:
             # Two threads may be here at once: setdefault is a single step, one of them wins.
-            crew = Workers(f"{self.name}-{name}", self._most_workers, self._set_timer)
+            crew = Workers(f"{self.name}-{name}", most or self._most_workers, self._set_timer)
             crew = self._workers.setdefault(name, crew)
             if self._closed:
                 crew.close(0.0)
@@ -367,10 +374,14 @@ class Runtime:
     ) -> Any:
         """Call on a worker; a plain function that returns a coroutine has it awaited on the loop."""
         result = call(*args)
-        if not inspect.iscoroutine(result):
+        if not inspect.isawaitable(result):
             return result
+
+        async def awaited() -> Any:
+            return await result
+
         outcome: Future[Any] = Future()
-        self._loops.submit(Work(lambda: result, outcome, name_of(call), None), loop)
+        self._loops.submit(Work(awaited, outcome, name_of(call), None), usable(loop))
         return outcome.get()
 
 

@@ -67,7 +67,7 @@ class SessionEffects(SessionBase):
         except BaseException:
             self.actor_ref.tell(ReportStanding())
             raise
-        state.todo = None
+        state.todo = state.struck = None
         self._answer_committers()
         standing = self._standing()
         if standing.blank:

@@ -6,6 +6,7 @@ The incarnation or the attempt that it names then belongs to nobody any more.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,10 @@ class SessionOutcomes(SessionEffects):
     def _build_ended(self, message: BuildEnded) -> None:
         state = self._state
         stage = state.stage
+        if message.error is None and self._is_ours(message.incarnation):
+            # It was built twice: the second one is a late agent, with a number of its own.
+            stage.incarnations += 1
+            message = dataclasses.replace(message, incarnation=stage.incarnations)
         wanted = message.incarnation == stage.building
         turn = stage.builder
         if message.error is None:

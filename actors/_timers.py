@@ -189,7 +189,8 @@ class TimerThread:
                 if timer is not None:
                     return timer
                 due = self._queue.next_due()
-                self._changed.wait(None if due is None else max(0.0, due - self._clock()))
+                left = None if due is None else min(max(0.0, due - self._clock()), threading.TIMEOUT_MAX)
+                self._changed.wait(left)
             return None
 
 

@@ -143,6 +143,7 @@ class Workers:
         queued, taken = self._crew.progress()
         self._watching = False
         if self._crew.closed or not queued:
+            self._crew.relax()
             return
         if taken < due:
             came = self._crew.relieve(due - taken)

@@ -7,13 +7,16 @@ begun, or is stuck. A late outcome names its incarnation, and the session knows 
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 from typing import TYPE_CHECKING, Any
 
 import pykka
 
 from greenroom.actors._calls import is_async
-from greenroom.actors._errors import RuntimeClosed, WorkTimedOut
+from greenroom.actors._errors import RuntimeClosed, WorkNotBegun, WorkTimedOut
+from greenroom.actors._loops import usable
 from greenroom.actors.hooks import forget_transcript
 from greenroom.messages import (
     BuildEnded,
@@ -25,8 +28,7 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from greenroom.actors._ref import ActorRef
     from greenroom.actors._runtime import Runtime
@@ -38,8 +40,11 @@ __all__ = ["Errands"]
 
 logger = logging.getLogger("greenroom.actors")
 
-BUILDS, HOOKS = "build", "hooks"
-"""The lanes: however many hooks are slow, builds have workers."""
+BUILDS, HOOKS, DRAIN = "build", "hooks", "drain"
+"""The lanes: however many hooks are slow, builds have workers, and so has a drain."""
+
+MOST_IN_A_DRAIN = 512
+"""How many hooks may run at once in a drain: nearly all there are."""
 
 PUT_OFF = object()
 """What a commit returns that was not to begin."""
@@ -59,10 +64,12 @@ class Errands:
         self, incarnation: int, context: BuildContext, loop: asyncio.AbstractEventLoop | None
     ) -> None:
         """Build an agent. `BuildEnded` comes back, and again if it was given up and returns late."""
-        board, runtime = self._board, self._board.runtime
+        board, runtime, loop = self._board, self._board.runtime, usable(loop)
         began = runtime.clock()
 
         def ended(agent: Any = None, error: BaseException | None = None, returned: bool = True) -> None:
+            if agent is None and error is None:
+                error = TypeError("build() returned None in the place of an agent")
             weight = 0 if error is not None else self._weigh(agent)
             self._tell(
                 BuildEnded(
@@ -82,8 +89,8 @@ class Errands:
             f"build {self._key}",
             board.policy.build_timeout,
             loop,
-            BUILDS,
-            lambda error: ended(error=error, returned=False),
+            lambda error: ended(error=error, returned=not _may_come_back(error)),
+            lane=BUILDS,
         )
 
     def commit(
@@ -94,7 +101,7 @@ class Errands:
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         """Commit. `CommitEnded` comes back, or `CommitStuck` and then, perhaps, `CommitEnded`."""
-        runtime = self._board.runtime
+        runtime, loop = self._board.runtime, usable(loop)
         began = runtime.clock()
 
         def ended(result: Any = None, error: BaseException | None = None) -> None:
@@ -103,7 +110,7 @@ class Errands:
                 self._tell(CommitEnded(attempt=attempt, error=error, seconds=seconds))
 
         def failed(error: BaseException) -> None:
-            if isinstance(error, WorkTimedOut):
+            if _may_come_back(error):
                 self._tell(CommitStuck(attempt=attempt, error=error))
             else:
                 ended(error=error)
@@ -118,7 +125,7 @@ class Errands:
 
         call = on_a_loop if is_async(hook) else on_a_worker
         work = _calling(runtime, loop, call, (), ended, lambda e: ended(error=e))
-        self._send(work, f"commit {self._key}", timeout, loop, HOOKS, failed)
+        self._send(work, f"commit {self._key}", timeout, loop, failed)
 
     def tear_down(
         self,
@@ -129,7 +136,7 @@ class Errands:
         close: bool,
     ) -> None:
         """Call the hooks of a release or of a close. `TeardownEnded` comes back, once."""
-        runtime, agent, loop = self._board.runtime, tenant.agent, tenant.loop
+        runtime, agent, loop = self._board.runtime, tenant.agent, usable(tenant.loop)
         began = runtime.clock()
 
         def ended(errors: tuple[tuple[str, BaseException], ...]) -> None:
@@ -142,15 +149,17 @@ class Errands:
             ended(tuple(errors))
 
         what = "close" if close else "release"
-        work = _calling_all(runtime, loop, hooks, last)
-        self._send(
-            work,
-            f"{what} {self._key}",
-            self._board.policy.teardown_timeout,
-            loop,
-            HOOKS,
-            lambda error: ended(((what, error),)),
-        )
+        name, timeout = f"{what} {self._key}", self._board.policy.teardown_timeout
+
+        def failed(error: BaseException) -> None:
+            if isinstance(error, WorkNotBegun) and loop is not None:
+                # Not one hook was called. The agent's own loop does not run them, so ours does.
+                again = _calling_all(runtime, None, hooks, last)
+                self._send(again, name, timeout, None, lambda error: ended(((what, error),)))
+            else:
+                ended(((what, error),))
+
+        self._send(_calling_all(runtime, loop, hooks, last), name, timeout, loop, failed)
 
     def close_resources(self, life: int, closers: list[tuple[str, Callable[[], Any]]]) -> None:
         """Close the resources of an ended session. `ResourcesClosed` comes back."""
@@ -159,14 +168,8 @@ class Errands:
             self._tell(ResourcesClosed(life=life, errors=tuple(errors)))
 
         work = _calling_all(self._board.runtime, None, closers, ended)
-        self._send(
-            work,
-            f"close resources {self._key}",
-            self._board.policy.teardown_timeout,
-            None,
-            HOOKS,
-            lambda error: ended([("resources", error)]),
-        )
+        name, timeout = f"close resources {self._key}", self._board.policy.teardown_timeout
+        self._send(work, name, timeout, None, lambda error: ended([("resources", error)]))
 
     def interrupt(
         self,
@@ -175,9 +178,10 @@ class Errands:
         failed: Callable[[BaseException], None],
     ) -> None:
         """Interrupt an agent. Nothing comes back, unless it fails."""
+        loop = usable(loop)
         work = _calling(self._board.runtime, loop, hook, (), lambda _: None, failed)
         timeout = self._board.policy.teardown_timeout
-        self._send(work, f"interrupt {self._key}", timeout, loop, HOOKS, failed)
+        self._send(work, f"interrupt {self._key}", timeout, loop, failed)
 
     def _send(
         self,
@@ -185,15 +189,17 @@ class Errands:
         name: str,
         timeout: float | None,
         loop: asyncio.AbstractEventLoop | None,
-        lane: str,
         failed: Callable[[BaseException], None],
+        lane: str = HOOKS,
     ) -> None:
         """Have it done. `failed` hears if it never began, or is stuck."""
-        if loop is not None and loop.is_closed():
-            loop = None
+        most = None
+        if self._board.draining:
+            # Whoever hangs in a drain hangs to its end: there are workers for the others.
+            lane, most = DRAIN, MOST_IN_A_DRAIN
         runtime = self._board.runtime
         try:
-            future = runtime.submit(work, timeout=timeout, name=name, loop=loop, lane=lane)
+            future = runtime.submit(work, timeout=timeout, name=name, loop=loop, lane=lane, most=most)
         except RuntimeClosed as error:
             failed(error)
             return
@@ -223,16 +229,38 @@ class Errands:
             return 0
 
     def _close_stray(self, agent: Any, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Close an agent whose session is gone: its build outlasted a drain."""
-        hooks = self._board.hooks.farewell(agent, close=True)
+        """Close an agent whose session is gone: its build outlasted a drain.
 
-        def ended(errors: list[tuple[str, BaseException]]) -> None:
-            for name, error in errors:
+        On this very thread, which is the one that built it: the runtime may have ended, too.
+        """
+        for name, hook in self._board.hooks.farewell(agent, close=True):
+            try:
+                result = hook()
+                if inspect.isawaitable(result):
+                    _run_to_its_end(result)
+            except BaseException as error:
                 logger.warning("%s() raised for a late agent of %r: %r", name, self._key, error)
 
-        work = _calling_all(self._board.runtime, loop, hooks, ended)
-        timeout = self._board.policy.teardown_timeout
-        self._send(work, f"close {self._key}", timeout, loop, HOOKS, lambda e: ended([("close", e)]))
+
+def _may_come_back(error: BaseException) -> bool:
+    """Tell whether work is stuck, and not just not done."""
+    return isinstance(error, WorkTimedOut) and not isinstance(error, WorkNotBegun)
+
+
+def _run_to_its_end(awaitable: Awaitable[Any]) -> None:
+    async def awaited() -> None:
+        await awaitable
+
+    loop = asyncio._get_running_loop()
+    if loop is None:
+        asyncio.run(awaited())
+    else:
+        _last_tasks.add(task := loop.create_task(awaited()))
+        task.add_done_callback(_last_tasks.discard)
+
+
+_last_tasks: set[asyncio.Task[None]] = set()
+"""A loop keeps only weak references to its tasks."""
 
 
 def _calling(
@@ -280,6 +308,7 @@ def _calling_all(
             except BaseException as error:
                 errors.append((name, error))
         ended(errors)
+        errors.clear()  # they hold tracebacks, these hold frames, and these hold the agent
 
     def on_a_worker() -> None:
         for name, call in calls:
@@ -288,5 +317,6 @@ def _calling_all(
             except BaseException as error:
                 errors.append((name, error))
         ended(errors)
+        errors.clear()
 
     return on_a_loop if calls and all(is_async(call) for _, call in calls) else on_a_worker

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-import logging
+import inspect
+import types
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 from greenroom.actors._calls import check_function
 
 __all__ = ["AgentHooks"]
-
-logger = logging.getLogger("greenroom.actors")
 
 Hook = Callable[[Any], Any]
 
@@ -54,12 +54,22 @@ class AgentHooks:
             )
 
     def find(self, agent: Any, name: str) -> Callable[[], Any] | None:
-        """Return the hook of this agent, to be called without arguments, if there is one."""
+        """Return the hook of this agent, to be called without arguments, if there is one.
+
+        This runs none of the agent's own code. Where looking a hook up would (a property, or
+        `__getattr__`), it is looked up when it is called, on a worker: it may be slow there, and raise.
+        """
         given: Hook | None = getattr(self, name)
         if given is not None:
             return functools.partial(given, agent)
-        method = getattr(agent, NAMES[name], None)
-        return method if callable(method) else None
+        found = inspect.getattr_static(agent, NAMES[name], MISSING)
+        if found is MISSING and not hasattr(type(agent), "__getattr__"):
+            return None
+        if isinstance(found, (types.FunctionType, staticmethod, classmethod)):
+            return cast("Callable[[], Any]", getattr(agent, NAMES[name]))
+        if found is MISSING or hasattr(type(found), "__get__"):
+            return functools.partial(_call_late, agent, (NAMES[name],))
+        return found if callable(found) else None
 
     def farewell(self, agent: Any, *, close: bool) -> list[tuple[str, Callable[[], Any]]]:
         """Return the hooks of a release or of a close, by name, in the order they are called."""
@@ -68,15 +78,28 @@ class AgentHooks:
         else:
             wanted = ["release"] if self.find(agent, "release") is not None else ["close"]
         found = [(name, self.find(agent, name)) for name in wanted]
-        return [(NAMES[name], hook) for name, hook in found if hook is not None]
+        hooks = [(NAMES[name], hook) for name, hook in found if hook is not None]
+        if not close and hooks and getattr(hooks[0][1], "func", None) is _call_late:
+            # Whether it has this one turns out when it is called.
+            instead = (NAMES["release"], NAMES["close"])
+            return [(hooks[0][0], functools.partial(_call_late, agent, instead))]
+        return hooks
+
+
+MISSING = object()
+
+
+def _call_late(agent: Any, names: tuple[str, ...]) -> Any:
+    """Call the first of these methods that the agent has."""
+    for name in names:
+        method = getattr(agent, name, None)
+        if callable(method):
+            return method()
+    return None
 
 
 def forget_transcript(agent: Any) -> None:
     """Empty the transcript buffer of a released agent, where it has one: the store has it."""
-    messages = getattr(agent, "_session_messages", None)
-    if messages is None:
-        return
-    try:
+    messages = inspect.getattr_static(agent, "_session_messages", None)
+    if isinstance(messages, (list, dict, set, deque)):
         messages.clear()
-    except Exception:
-        logger.warning("The transcript buffer of %s could not be emptied", type(agent).__name__)

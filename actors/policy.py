@@ -6,12 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, TypeGuard
 
-from greenroom.actors._calls import check_function
+from greenroom.actors._calls import LONGEST, check_function
 
 __all__ = ["Policy"]
-
-LONGEST = 1e9
-"""The longest time, in seconds: what is longer is meant to be never, and None says that."""
 
 
 @dataclass(frozen=True, slots=True)

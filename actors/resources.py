@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, TypeVar
 
@@ -51,6 +52,14 @@ class Resources:
             del self._made[name]
             mine[0].set_exception(error)
             raise
+        if inspect.isawaitable(made):
+            del self._made[name]
+            mine[0].set_exception(TypeError(f"the factory of the resource {name!r} is async"))
+            msg = (
+                f"the factory of the resource {name!r} is async, and build may use it again and again: "
+                "make it in an async build, and keep what it returned"
+            )
+            raise TypeError(msg)
         mine[0].set(made)
         return made
 
@@ -66,7 +75,15 @@ class Resources:
 
 
 def _closer(future: Future[T], close: Callable[[T], Any]) -> Callable[[], Any]:
-    return lambda: close(future.get(timeout=0.0))
+    """Make the call that closes a resource: now, or when it is made, should somebody still be at it."""
+
+    def call() -> Any:
+        if future.done():
+            return close(future.get())
+        future.on_done(lambda made: close(made.get()))
+        return None
+
+    return call
 
 
 class Settings(MutableMapping[str, Any]):

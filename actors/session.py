@@ -18,12 +18,14 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors import effects as effects_of
+from greenroom.actors._calls import check_wait
 from greenroom.actors._session_outcomes import SessionOutcomes
 from greenroom.actors._session_state import Waiter
 from greenroom.actors.effects import HIT, RESTED, Refusal
 from greenroom.actors.errors import (
     SessionBusy,
 )
+from greenroom.actors.holding import held_around
 from greenroom.messages import (
     AbandonSession,
     AdoptAgent,
@@ -208,18 +210,29 @@ class Session(SessionOutcomes):
         return True
 
     def _expire_session(self, _: ExpireSession) -> None:
-        self._state.answer = False
-        self._close_session(CloseSession(interrupt=False, reason=Reason.SESSION_EXPIRED))
+        state, ttl = self._state, self._board.policy.session_ttl
+        state.answer = False
+        stage, since = state.stage, state.idle_since
+        unused = ttl is not None and (since is None or self.runtime.clock() - since > ttl)
+        if unused and stage.turn is None and not stage.building:
+            self._close_session(CloseSession(interrupt=False, reason=Reason.SESSION_EXPIRED))
+        else:
+            self._perform(())  # it was used since the supervisor looked
 
     def _adopt_agent(self, message: AdoptAgent) -> None:
         state = self._state
+        tenant = state.tenants.get(state.stage.agent)
+        if tenant is not None and tenant.agent is message.agent and state.stage.turn is None:
+            # It is here already: it only counts as built from something else.
+            state.stage.signature = message.signature
+            return
         adopted = state.stage.adopt(message.signature)
         if adopted is None:
             self._refuse_adoption()
         else:
             incarnation, effects = adopted
             tenant = self._tenant(incarnation, message.agent, message.session_id)
-            tenant.weight, tenant.adopted = message.weight or 0, True
+            tenant.weight, tenant.adopted, tenant.loop = message.weight or 0, True, message.loop
             state.session_id = message.session_id
             state.used = next(self._board.uses)
             state.idle_since = None
@@ -288,11 +301,11 @@ class Session(SessionOutcomes):
             return CommitOutcome(left=left, note=note)
         if state.committers is None:
             state.committers = {}
-        timeout = message.timeout
+        due = None if message.timeout is None else self.runtime.clock() + message.timeout
         state.committers[message] = waiter = Waiter(
             self.defer_reply(),
             None,
-            None if timeout is None else self.runtime.clock() + timeout,
+            due,
             target=generations.generation,
             before=generations.committed,
         )
@@ -303,18 +316,21 @@ class Session(SessionOutcomes):
 
     def _why_not_commit(self, message: CommitSession) -> str | None:
         stage = self._state.stage
-        if not stage.generations.dirty:
+        generations = stage.generations
+        if not generations.dirty:
             return "there is nothing to commit"
         if stage.stuck:
             return "the commit in flight is stuck; the turns stay uncommitted until it comes back"
-        if stage.generations.in_flight is not None and not message.wait:
+        if generations.in_flight is not None and not message.wait:
             return "a commit is in flight"
-        if stage.turn is None or stage.generations.next_owner != stage.agent:
+        if stage.turn is None:
             return None
-        if message.holder is not None and message.holder == stage.turn.holder:
-            stage.flush()
+        if any(stage.turn is held for held in message.held):
+            self._perform(stage.flush())
             return "this very caller is in the turn: what is completed is committed when it ends"
-        return None if message.wait else "the session is in a turn"
+        if not message.wait and generations.owes(stage.agent):
+            return "the session is in a turn"
+        return None
 
     def _offer(self, agent: Any) -> None:
         state = self._state
@@ -375,7 +391,8 @@ class Session(SessionOutcomes):
 
     def commit(self, *, wait: bool = True, timeout: float | None = None) -> CommitOutcome:
         """Commit every dirty segment. See `Greenroom.commit`."""
-        return self._commit_session(CommitSession(wait=wait, timeout=timeout))  # type: ignore[return-value]  # deferred
+        check_wait("timeout", timeout)
+        return self._commit_session(CommitSession(wait=wait, timeout=timeout, held=held_around()))  # type: ignore[return-value]  # deferred
 
     def evict(self) -> bool:
         """Release the agent. See `Greenroom.evict`."""

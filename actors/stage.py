@@ -478,7 +478,7 @@ class Stage:
             return Refusal.CLOSED
         if self.failed:
             return Refusal.FAILED
-        if self.turn is not None and turn.holder == self.turn.holder:
+        if any(self.turn is held for held in turn.held):
             return Refusal.SELF
         if turn.reject:
             return Refusal.BUSY

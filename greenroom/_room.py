@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from threading import get_ident
+import os
+import time
+import weakref
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import pykka
@@ -21,9 +23,11 @@ from greenroom.actors import (
     RoomClosed,
     Runtime,
     RuntimeClosed,
+    SessionBusy,
     Settings,
 )
-from greenroom.actors._calls import check_function
+from greenroom.actors._calls import check_function, check_wait, is_async
+from greenroom.actors.holding import held_around, held_here
 from greenroom.messages import (
     AdoptAgent,
     BeginTurn,
@@ -43,6 +47,7 @@ from greenroom.messages import (
     HasAgent,
     Listen,
     ListKeys,
+    ListListeners,
     OpenSession,
     Position,
     Reason,
@@ -55,7 +60,7 @@ from greenroom.messages import (
     UseSettings,
     WithdrawTurn,
 )
-from greenroom.supervisor import Keeper, resident
+from greenroom.supervisor import FlushEvents, Keeper, resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -121,6 +126,8 @@ class Greenroom:
         self._report: DrainReport | None = None
         self._last_stats: RoomStats | None = None
         self._closed = False
+        self._why_closed = "the room is being drained, or is closed. Open another one"
+        _open_rooms.add(self)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "draining" if self._board.draining else "open"
@@ -159,9 +166,10 @@ class Greenroom:
         if on_busy not in ("wait", "reject"):
             msg = f"on_busy must be 'wait' or 'reject', not {on_busy!r}"
             raise ValueError(msg)
-        if timeout is not None and not timeout >= 0:
-            msg = f"timeout must be 0 seconds or more, or None, not {timeout!r}"
-            raise ValueError(msg)
+        if timeout is not None:
+            check_wait("timeout", timeout)
+        if self._closed:
+            raise RoomClosed(self._why_closed, key)
         signature = spec.signature if isinstance(spec, AgentSpec) else signature_of(spec)
         return Turn(self, key, spec, signature, session_id, on_busy == "reject", timeout, ephemeral)
 
@@ -220,6 +228,9 @@ class Greenroom:
             raise
         return None
 
+    def _withdraw(self, key: str, request: BeginTurn) -> None:
+        _tell(self._board.directory.get(key), WithdrawTurn(turn=request))
+
     def _weigh(self, key: str, agent: Any) -> int | None:
         weigh = self._board.policy.weigh
         if weigh is None:
@@ -239,7 +250,8 @@ class Greenroom:
         a turn, but answers at once. After `timeout` seconds it answers and the commit goes on. A session
         that is in a turn is committed when the turn ends, so that no commit sees half of one.
         """
-        request = CommitSession(wait=wait, timeout=timeout, holder=get_ident())
+        check_wait("timeout", timeout)
+        request = CommitSession(wait=wait, timeout=timeout, held=held_around())
         outcome = self._ask_session(key, request)
         return CommitOutcome(note="there is no such session") if outcome is None else outcome
 
@@ -303,6 +315,7 @@ class Greenroom:
             signature=signature_of(spec),
             session_id=session_id or key,
             weight=self._weigh(key, agent),
+            loop=asyncio._get_running_loop(),
         )
         self._ask_session(key, request, create=True)
 
@@ -358,6 +371,9 @@ class Greenroom:
         """Call back with every event from now on, in order, on a thread of its own. Returns a function
         that ends it. A slow or failing callback delays nobody."""
         check_function("the callback", "a function of an event", callback)
+        if is_async(callback):
+            msg = "events() needs a plain function: have it hand the event to your loop"
+            raise TypeError(msg)
         self._refuse_when_closed()
         number = cast("int", self._supervisor.ask(Listen(callback=callback)))
 
@@ -409,11 +425,12 @@ class Greenroom:
         return self._report
 
     def _start_drain(self, deadline: float) -> Future[DrainReport] | None:
-        if not deadline >= 0:
-            msg = f"the deadline of a drain must be 0 seconds or more, not {deadline!r}"
-            raise ValueError(msg)
+        check_wait("the deadline of a drain", deadline)
         if self._report is not None:
             return None
+        if held_here():
+            msg = "this very caller is in a turn, and a drain would wait for its end: end it first"
+            raise SessionBusy(msg)
         return cast(
             "Future[DrainReport]", self._supervisor.ask(DrainRoom(deadline=deadline), block=False)
         )
@@ -427,11 +444,22 @@ class Greenroom:
     def _shut(self) -> None:
         if self._closed:
             return
+        self._flush_events(1.0)
         self._last_stats = self.stats()
         self._closed = True
         self._keeper.stop(block=False)
         if self._owns_runtime:
             self.runtime.close(timeout=1.0)
+
+    def _flush_events(self, patience: float) -> None:
+        """Give listeners a moment to hear of the end."""
+        flushed = [ref.ask(FlushEvents(), block=False) for ref in self._ask(ListListeners(), ())]
+        until = time.monotonic() + patience
+        for future in flushed:
+            try:
+                future.get(timeout=max(0.0, until - time.monotonic()))
+            except (pykka.Timeout, pykka.ActorDeadError):
+                logger.warning("A listener is too slow: it does not hear of all that the end brought")
 
     def __enter__(self) -> Self:
         return self
@@ -453,38 +481,28 @@ class Greenroom:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        future = self._start_drain(30.0)
-        if future is not None:
-            self._report = await future
-        await asyncio.get_running_loop().run_in_executor(None, self._shut)
+        # On another thread: a drain of very many sessions takes its time, which is not the loop's.
+        await asyncio.get_running_loop().run_in_executor(None, self.close)
 
     # How actors are asked.
 
     def _refuse_when_closed(self) -> None:
         if self._closed or self._board.draining:
-            msg = "the room is being drained, or is closed. Open another one"
-            raise RoomClosed(msg)
+            raise RoomClosed(self._why_closed)
 
     def _open(self, key: str) -> ActorRef[Session]:
-        return cast(
-            "ActorRef[Session]", self._answered(self._supervisor.ask(OpenSession(key=key), block=False))
-        )
-
-    def _answered(self, future: Future[Any]) -> Any:
         try:
-            return future.get()
-        except (pykka.ActorDeadError, RuntimeClosed):
-            self._refuse_when_closed()
-            raise
+            return cast("ActorRef[Session]", self._supervisor.ask(OpenSession(key=key)))
+        except (pykka.ActorDeadError, RuntimeClosed) as error:
+            raise RoomClosed(self._why_closed, key) from error
 
     async def _open_async(self, key: str) -> ActorRef[Session]:
         try:
             return cast(
                 "ActorRef[Session]", await self._supervisor.ask(OpenSession(key=key), block=False)
             )
-        except (pykka.ActorDeadError, RuntimeClosed):
-            self._refuse_when_closed()
-            raise
+        except (pykka.ActorDeadError, RuntimeClosed) as error:
+            raise RoomClosed(self._why_closed, key) from error
 
     def _ask(self, request: Any, otherwise: Any, timeout: float | None = None) -> Any:
         """Ask the supervisor; a closed room answers with `otherwise`."""
@@ -505,6 +523,20 @@ class Greenroom:
                 return (session or self._open(key)).ask(request)
             except pykka.ActorDeadError:  # it ended before it came to this
                 session = self._open(key) if create else None
+
+
+_open_rooms: weakref.WeakSet[Greenroom] = weakref.WeakSet()
+
+
+def _close_after_fork() -> None:
+    """A forked process has none of the threads: no turn of a room from before can begin in it."""
+    for room in list(_open_rooms):
+        room._closed = True
+        room._why_closed = "this process was forked from the room's. Open another one in here"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_after_fork)
 
 
 def _bad_key(key: object) -> str:

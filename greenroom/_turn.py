@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import weakref
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Self
 
-from greenroom.actors._calls import is_async
+from greenroom.actors.holding import held_here, hold, let_go
 from greenroom.messages import BeginTurn, DescribeSession, EndTurn
 
 if TYPE_CHECKING:
@@ -125,12 +125,13 @@ class Turn:
     # In a thread.
 
     def __enter__(self) -> Self:
-        request = self._ask_for_turn(get_ident(), None)
+        request = self._ask_for_turn(None)
         room = self._room
         self._session, granted = room._begin(self._key, request)
         self._agent = granted.agent
         self.reused = granted.reused
         self.rebuild_reason = granted.rebuild_reason
+        hold(request)
         if room._prepare is not None:
             self._prepare_now(room._prepare)
         return self
@@ -141,24 +142,30 @@ class Turn:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        end = self._give_back(exception_type is None)
-        self._ended(self._room._end(self._key, end))
+        request = self._request
+        try:
+            end = self._give_back(exception_type is None)
+            self._ended(self._room._end(self._key, end))
+        except BaseException:
+            if request is not None:
+                # A Ctrl-C, at whatever point: the turn must not stay held.
+                self._room._withdraw(self._key, request)
+            raise
 
     # On an event loop.
 
     async def __aenter__(self) -> Self:
-        loop = asyncio._get_running_loop()
-        holder: object = self if loop is None else asyncio.current_task(loop)
-        request = self._ask_for_turn(holder, loop)
+        request = self._ask_for_turn(asyncio._get_running_loop())
         self._session, granted = await self._room._begin_async(self._key, request)
         self._agent = granted.agent
         self.reused = granted.reused
         self.rebuild_reason = granted.rebuild_reason
+        hold(request)
         prepare = self._room._prepare
         if prepare is not None:
             try:
                 prepared = prepare(self._agent, self)
-                if asyncio.iscoroutine(prepared):
+                if inspect.isawaitable(prepared):
                     await prepared
             except BaseException:
                 await self.__aexit__(*sys.exc_info())
@@ -178,15 +185,12 @@ class Turn:
 
     def _prepare_now(self, prepare: Callable[[Any, Turn], Any]) -> None:
         try:
-            if is_async(prepare):
-                self._room.runtime.submit(prepare, self._agent, self, name="prepare").get()
-            else:
-                prepare(self._agent, self)
+            self._room.runtime._call_and_await(prepare, (self._agent, self), None)
         except BaseException:
             self.__exit__(*sys.exc_info())
             raise
 
-    def _ask_for_turn(self, holder: object, loop: asyncio.AbstractEventLoop | None) -> BeginTurn:
+    def _ask_for_turn(self, loop: asyncio.AbstractEventLoop | None) -> BeginTurn:
         if self._request is not None:
             msg = f"this turn of {self._key!r} was used before: call room.turn() for another one"
             raise RuntimeError(msg)
@@ -196,7 +200,7 @@ class Turn:
             session_id=self._session_id,
             reject=self._reject,
             timeout=self._timeout,
-            holder=holder,
+            held=held_here(),
             loop=loop,
         )
         return request
@@ -216,9 +220,10 @@ class Turn:
         )
 
     def _ended(self, generation: int | None) -> None:
-        if self._session is None:
+        if self._session is None or self._request is None:
             return  # it was given back before
         self._session = None
+        let_go(self._request)
         if generation is not None:
             self._generation = generation
         try:

@@ -6,6 +6,7 @@ no number to hand out, and a turn that was withdrawn can never be mistaken for a
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from greenroom.messages._protocol import Notice, Request, message
@@ -63,7 +64,7 @@ class TurnGranted:
 class BeginTurn(Request[TurnGranted]):
     """Check the agent out, building it if need be, when all turns that came before are over."""
 
-    spec: Any
+    spec: Any = field(repr=False)  # it may hold secrets
     signature: str | None
     """`None`: any agent will do."""
 
@@ -72,8 +73,8 @@ class BeginTurn(Request[TurnGranted]):
     """Refuse at once, rather than wait, if the session is busy."""
 
     timeout: float | None
-    holder: object
-    """Who will hold the turn: a thread's number or a task. It must not wait for itself."""
+    held: tuple[BeginTurn, ...] = field(repr=False)
+    """The turns that the caller is in already, and cannot wait for."""
 
     loop: asyncio.AbstractEventLoop | None
     """Where to run the agent's async hooks, and its async build."""
@@ -164,7 +165,8 @@ class CommitSession(Request[CommitOutcome]):
     agent: Any = None
     """Offered for turns that were completed by no agent that we know."""
 
-    holder: object = None
+    held: tuple[BeginTurn, ...] = field(default=(), repr=False)
+    """The turns that the caller is in, and cannot wait for."""
 
 
 @message()
@@ -190,6 +192,7 @@ class AdoptAgent(Request[None]):
     signature: str | None
     session_id: str
     weight: int | None
+    loop: asyncio.AbstractEventLoop | None
 
 
 @message()
@@ -197,7 +200,7 @@ class UseSettings(Request[Any]):
     """Call a method of the session's settings, which are a dict."""
 
     method: str
-    args: tuple[Any, ...] = ()
+    args: tuple[Any, ...] = field(default=(), repr=False)
 
 
 @message()

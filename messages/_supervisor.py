@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from types import MappingProxyType
 from typing import Any
 
 from greenroom.messages._protocol import Notice, Request, message
@@ -19,6 +18,7 @@ __all__ = [
     "GetStats",
     "HasAgent",
     "ListKeys",
+    "ListListeners",
     "Listen",
     "MemoryGivenBack",
     "OpenSession",
@@ -228,7 +228,7 @@ class RoomStats:
     """Session actors that failed and were restarted."""
 
     sessions_ended: int = 0
-    reasons: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    reasons: Mapping[str, int] = field(default_factory=dict)
     """Releases and closes by reason."""
 
     events_dropped: int = 0
@@ -259,6 +259,11 @@ class Listen(Request[int]):
 
 
 @message()
+class ListListeners(Request[tuple[Any, ...]]):
+    """List the actors that call listeners."""
+
+
+@message()
 class StopListening(Request[None]):
     """Call back no more."""
 
@@ -283,7 +288,7 @@ class DrainReport:
     abandoned: tuple[str, ...] = ()
     """Sessions that were not done at the deadline."""
 
-    problems: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    problems: Mapping[str, str] = field(default_factory=dict)
     """What went wrong with those that failed or were abandoned."""
 
     seconds: float = 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -18,6 +17,7 @@ from greenroom.messages import (
     HasAgent,
     Listen,
     ListKeys,
+    ListListeners,
     Position,
     RoomStats,
     Standing,
@@ -114,7 +114,7 @@ class SupervisorBooks(Actor):
             busy=len(self._busy),
             failed=len(self._broken),
             weight=self._residents.weight,
-            reasons=MappingProxyType(dict(state.reasons)),
+            reasons=dict(state.reasons),
             events_dropped=sum(self._dropped(ref) for ref in state.listeners.values()),
             workers=runtime.workers,
             workers_busy=runtime.workers_busy,
@@ -132,6 +132,9 @@ class SupervisorBooks(Actor):
         state.listener_numbers += 1
         state.listeners[state.listener_numbers] = self.start_child(Announcer, message.callback)
         return state.listener_numbers
+
+    def _list_listeners(self, _: ListListeners) -> tuple[ActorRef[Announcer], ...]:
+        return tuple(self._state.listeners.values())
 
     def _stop_listening(self, message: StopListening) -> None:
         listener = self._state.listeners.pop(message.number, None)

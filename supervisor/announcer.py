@@ -13,17 +13,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors import Actor, RuntimeClosed
-from greenroom.messages import Event
+from greenroom.messages import Event, Request, message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Announcer"]
+    from greenroom.actors import Reply
+
+__all__ = ["Announcer", "FlushEvents"]
 
 logger = logging.getLogger("greenroom.supervisor")
 
 MOST = 100_000
 """How many events are kept for a listener that does not keep up."""
+
+
+@message()
+class FlushEvents(Request[bool]):
+    """Answer when the listener was called with everything that there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +46,10 @@ class Announcer(Actor):
         self._callback = callback
         self._events: deque[Event] = events or deque()
         self._calling = False
+        self._flushing: list[Reply] = []
         self.dropped = 0
 
-    def on_receive(self, message: Any) -> None:
+    def on_receive(self, message: Any) -> None:  # a message, not the decorator of that name
         """Take an event, or the news that the last ones were announced."""
         if isinstance(message, Event):
             self._events.append(message)
@@ -50,10 +58,16 @@ class Announcer(Actor):
                 if not self.dropped:
                     logger.warning("A listener does not keep up: it loses the oldest events")
                 self.dropped += 1
+        elif isinstance(message, FlushEvents):
+            self._flushing.append(self.defer_reply())
         else:
             self._calling = False
         if self._events and not self._calling:
             self._announce()
+        if not self._calling:
+            flushing, self._flushing = self._flushing, []
+            for reply in flushing:
+                reply.set(True)
 
     def hand_over(self) -> deque[Event]:
         """The events that were not announced."""

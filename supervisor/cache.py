@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from greenroom.actors import RestartPolicy
+from greenroom.actors._calls import check_wait
 from greenroom.actors._session_state import SessionState
 from greenroom.actors.errors import RoomClosed
 from greenroom.actors.policy import Policy
@@ -41,6 +42,7 @@ from greenroom.messages import (
     HookFailure,
     Listen,
     ListKeys,
+    ListListeners,
     MemoryGivenBack,
     OpenSession,
     ReleaseAnswered,
@@ -197,9 +199,11 @@ class CacheSupervisor(SupervisorDrain):
         if key not in self._board.directory:
             return  # it has stopped since
         if standing.cached:
-            self._residents.enter(
+            entered = self._residents.enter(
                 key, in_turn=standing.in_turn, since=standing.idle_since, weight=standing.weight
             )
+            if entered:
+                self._shed(key)  # should it have been leaving: that was called off
         else:
             self._residents.leave(key)
         self._note(key, standing)
@@ -253,6 +257,8 @@ class CacheSupervisor(SupervisorDrain):
         elif isinstance(event, (AgentReleased, AgentClosed)):
             state.reasons[event.reason.value] += 1
             self._shed(event.key)
+        elif isinstance(event, AgentRetained):
+            self._shed(event.key)  # it will not give its memory back soon
         if state.listeners:
             self._announce(event)
 
@@ -298,11 +304,11 @@ class CacheSupervisor(SupervisorDrain):
 
     def sweep(self) -> int:
         """Release what is idle now. See `Greenroom.sweep`."""
-        return self._sweep_room(SweepRoom())  # type: ignore[return-value]  # deferred
+        return cast("int", self.on_receive(SweepRoom()))
 
     def stats(self) -> RoomStats:
         """Count. See `Greenroom.stats`."""
-        return self._get_stats(GetStats())
+        return cast("RoomStats", self.on_receive(GetStats()))
 
     def keys(self) -> tuple[str, ...]:
         """The sessions with an agent, least recently used first."""
@@ -310,15 +316,16 @@ class CacheSupervisor(SupervisorDrain):
 
     def configure(self, /, **changes: Any) -> Policy:
         """Change the policy. See `Greenroom.configure`."""
-        return self._configure(Configure(changes=changes))
+        return cast("Policy", self.on_receive(Configure(changes=changes)))
 
     def settle(self) -> bool:
         """Answer when nothing is under way. See `Greenroom.settle`."""
-        return self._settle_room(SettleRoom())  # type: ignore[return-value]  # deferred
+        return cast("bool", self.on_receive(SettleRoom()))
 
     def drain(self, deadline: float = 30.0) -> DrainReport:
         """Drain the room. See `Greenroom.drain`."""
-        return self._drain_room(DrainRoom(deadline=deadline))  # type: ignore[return-value]  # deferred
+        check_wait("the deadline of a drain", deadline)
+        return cast("DrainReport", self.on_receive(DrainRoom(deadline=deadline)))
 
     _handlers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
         AgentBuilt: _event,
@@ -337,6 +344,7 @@ class CacheSupervisor(SupervisorDrain):
         HasAgent: SupervisorDrain._has_agent,
         HookFailure: _event,
         ListKeys: SupervisorDrain._list_keys,
+        ListListeners: SupervisorDrain._list_listeners,
         Listen: SupervisorDrain._listen,
         MemoryGivenBack: SupervisorDrain._memory_given_back,
         OpenSession: _open_session,

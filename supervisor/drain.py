@@ -10,7 +10,6 @@ The report comes as soon as everybody was heard of, and in any case within a sec
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from greenroom.messages import DrainReport
@@ -71,6 +70,6 @@ class DrainBooks:
             committed=tuple(sorted(self._committed)),
             failed=tuple(sorted(self._failed)),
             abandoned=tuple(sorted([*self._abandoned, *self.pending])),
-            problems=MappingProxyType(dict(sorted(self._problems.items()))),
+            problems=dict(sorted(self._problems.items())),
             seconds=now - self.began,
         )

@@ -28,6 +28,8 @@ class Resident:
     in_turn: bool
     asked: bool
     weight: int
+    for_cap: bool = False
+    """It was asked because it is beyond the cap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,14 @@ class Beyond:
 class Residents:
     """The sessions with an agent."""
 
-    __slots__ = ("_resting", "_used", "in_turn", "weight")
+    __slots__ = ("_beyond", "_resting", "_used", "in_turn", "weight")
 
     def __init__(self) -> None:
         self._used: OrderedDict[str, Resident] = OrderedDict()
         self._resting: OrderedDict[str, float] = OrderedDict()
+        self._beyond: tuple[int | None, int, int] | None = None
+        """The cap at the last look, how many were beyond it, and how many of these were in a turn.
+        `None`: something has changed since that could make somebody a candidate."""
         self.in_turn = 0
         self.weight = 0
 
@@ -82,6 +87,7 @@ class Residents:
         """
         resident = self._used.get(key)
         entered = resident is None
+        self._beyond = None
         if resident is None:
             self._used[key] = resident = Resident(False, False, 0)
         self._turn(resident, in_turn)
@@ -97,6 +103,7 @@ class Residents:
         """A turn begins: the most recently used."""
         resident = self._used.get(key)
         if resident is not None:
+            self._beyond = None
             self._used.move_to_end(key)
             if not resident.in_turn:
                 resident.in_turn = True
@@ -107,6 +114,7 @@ class Residents:
         """A turn has ended."""
         resident = self._used.get(key)
         if resident is not None:
+            self._beyond = None
             if resident.in_turn:
                 resident.in_turn = False
                 self.in_turn -= 1
@@ -119,6 +127,8 @@ class Residents:
         """The session has no agent any more, or one that is on its way out."""
         resident = self._used.pop(key, None)
         if resident is not None:
+            if not resident.for_cap:
+                self._beyond = None
             self._turn(resident, False)
             self.weight -= resident.weight
             self._resting.pop(key, None)
@@ -127,10 +137,12 @@ class Residents:
         """The session has answered: it may be asked again."""
         resident = self._used.get(key)
         if resident is not None:
-            resident.asked = False
+            resident.asked = resident.for_cap = False
+            self._beyond = None
 
     def reorder(self, last_use: dict[str, int]) -> None:
         """Put everybody in the order of these numbers: what was known of the order is lost."""
+        self._beyond = None
         for key in sorted(self._used, key=lambda key: last_use.get(key, 0)):
             self._used.move_to_end(key)
         for key, _ in sorted(self._resting.items(), key=lambda item: item[1]):
@@ -147,13 +159,17 @@ class Residents:
         excess = 0 if cap is None else len(self._used) - cap
         ask: list[str] = []
         held = 0
+        if self._beyond is not None and self._beyond[0] == cap:
+            # Some of those that were asked have left since, and that is all.
+            return Beyond((), self._beyond[2] if excess > 0 else 0)
         if excess > 0:
             for _, (key, resident) in zip(range(excess), self._used.items(), strict=False):
                 if resident.in_turn:
                     held += 1
                 elif not resident.asked:
-                    resident.asked = True
+                    resident.asked = resident.for_cap = True
                     ask.append(key)
+        self._beyond = (cap, excess, held)
         return Beyond(tuple(ask), held)
 
     def idle(self, now: float, ttl: float | None) -> tuple[str, ...]:
@@ -165,6 +181,7 @@ class Residents:
                     break
                 if not self._used[key].asked:
                     self._used[key].asked = True
+                    self._beyond = None
                     ask.append(key)
         return tuple(ask)
 
@@ -181,6 +198,7 @@ class Residents:
                 weight += resident.weight
         for key in ask:
             self._used[key].asked = True
+            self._beyond = None
         return tuple(ask)
 
     def asked_weight(self) -> int:

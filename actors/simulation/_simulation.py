@@ -152,6 +152,7 @@ class Simulation(Runtime):
         name: str | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         lane: str = "worker",
+        most: int | None = None,
     ) -> Future[Any]:
         """Do slow work: the call is made after a random, virtual time. An async one becomes a task."""
         self._refuse_when_closed()

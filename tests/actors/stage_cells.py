@@ -118,7 +118,7 @@ begin or reject
     refuse new: closed
   *
     refuse new: busy
-begin, same holder
+begin, same caller
   empty orphan resources
     build 1 for new => builder=new building=1 incarnations=1 signature=a
   known committing closing retained retained-stuck tearing

@@ -47,7 +47,12 @@ class Play:
         """What the last input returned."""
 
     def turn(
-        self, name: str, signature: str | None = "a", *, reject: bool = False, holder: object = None
+        self,
+        name: str,
+        signature: str | None = "a",
+        *,
+        reject: bool = False,
+        held: tuple[BeginTurn, ...] = (),
     ) -> BeginTurn:
         """The turn of that name. Each is held by somebody else, unless told otherwise."""
         if name not in self.turns:
@@ -57,7 +62,7 @@ class Play:
                 session_id="s",
                 reject=reject,
                 timeout=None,
-                holder=name if holder is None else holder,
+                held=held,
                 loop=None,
             )
         return self.turns[name]
@@ -335,7 +340,7 @@ INPUTS: dict[str, Callable[[Play], Play]] = {
     "begin, any agent": lambda play: play.begin("new", None),
     "begin, other spec": lambda play: play.begin("new", "b"),
     "begin or reject": lambda play: play.begin("new", reject=True),
-    "begin, same holder": lambda play: play.begin("new", holder=_current(play).holder),
+    "begin, same caller": lambda play: play.begin("new", held=(_current(play),)),
     "begin, long line": lambda play: play.begin("new", most=0),
     "end, completed": lambda play: play.end_now(completed=True),
     "end, not completed": lambda play: play.end_now(completed=False),

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from greenroom.actors.policy import LONGEST, Policy
+from greenroom.actors._calls import LONGEST
+from greenroom.actors.policy import Policy
 
 WHOLE = ["cap", "max_waiting", "memory_batch"]
 SECONDS = [

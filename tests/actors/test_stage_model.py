@@ -215,21 +215,21 @@ class StageMachine(RuleBasedStateMachine):
     @rule(
         signature=st.sampled_from([None, "a", "a", "b"]),
         reject=st.sampled_from([False, False, False, True]),
-        holder=st.integers(0, 5),
+        inside=st.booleans(),
     )
-    def begin(self, signature: str | None, reject: bool, holder: int) -> None:
+    def begin(self, signature: str | None, reject: bool, inside: bool) -> None:
         turn = BeginTurn(
             spec=None,
             signature=signature,
             session_id="s",
             reject=reject,
             timeout=None,
-            holder=holder,
+            held=(self.current,) if inside and self.current is not None else (),
             loop=None,
         )
         free = self.current is None and not self.builds and not self.draining and not self.stage.failed
         waiting = len(self.line) - (self.stage.builder is not None)
-        own = self.current is not None and self.current.holder == holder
+        own = self.current is not None and inside
         self.line.append(turn)
         before = self.stage.agent
         effects = self.stage.begin(turn, MOST_WAITING)

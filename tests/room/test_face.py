@@ -119,7 +119,7 @@ def test_no_error_and_no_log_line_shows_a_secret(cast: Cast, caplog: pytest.LogC
         ({"session_id": ""}, "session id"),
         ({"session_id": 5}, "session id"),
         ({"on_busy": "drop"}, "on_busy must be 'wait' or 'reject', not 'drop'"),
-        ({"timeout": -1.0}, "timeout must be 0 seconds or more, or None, not -1.0"),
+        ({"timeout": -1.0}, "timeout must be from 0 to 1e\\+09 seconds, not -1.0"),
         ({"timeout": float("nan")}, "timeout"),
     ],
 )
@@ -274,8 +274,7 @@ def test_stats_are_frozen_counters(cast: Cast) -> None:
     assert isinstance(stats, RoomStats)
     with pytest.raises(dataclasses.FrozenInstanceError):
         stats.cached = 5  # type: ignore[misc]  # that is the point
-    with pytest.raises(TypeError):
-        stats.reasons["idle"] = 5  # type: ignore[index]  # that is the point
+    assert pickle.loads(pickle.dumps(stats)) == stats
 
 
 def test_stats_tell_what_is_and_what_has_been(cast: Cast) -> None:

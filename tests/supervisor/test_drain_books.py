@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+import pickle
 
 import hypothesis.strategies as st
 import pytest
@@ -115,13 +115,13 @@ def test_a_session_that_came_later_is_not_in_the_books() -> None:
     assert (found.committed, found.abandoned) == ((), ())
 
 
-def test_the_report_cannot_be_changed_and_stays_as_it_was() -> None:
+def test_a_report_stays_as_it_was() -> None:
     books = DrainBooks("ab", began=0.0, deadline=1.0)
     books.drained(drained("a", problem="no"))
     first = books.report(now=0.5)
-    assert isinstance(first.problems, MappingProxyType)
     books.drained(drained("b", problem="no"))
     assert (first.failed, first.abandoned) == (("a",), ("b",))
+    assert pickle.loads(pickle.dumps(first)) == first
 
 
 messages = st.builds(
