@@ -28,6 +28,7 @@ from greenroom.messages import (
     SessionStopped,
     Standing,
     UseSettings,
+    WithdrawTurn,
 )
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class SessionBase(Actor):
         return state.stage.draining or not (state.settings or state.resources)
 
     def _retire(self) -> None:
+        """Tell the supervisor that nothing is left."""
         state = self._state
         if state.drain is not None:
             left = state.stage.generations.dirty
@@ -147,7 +149,6 @@ class SessionBase(Actor):
                 )
             )
         self._tell(SessionStopped(key=self._key, ref=self.actor_ref))
-        self.stop_now()
 
     def _set_timer(self, waiter: Waiter, message: Any) -> None:
         if waiter.due is not None:
@@ -174,11 +175,23 @@ class SessionBase(Actor):
         generations = self._state.stage.generations
         if waiter.timer is not None:
             waiter.timer.cancel()
-        waiter.reply.set(
-            CommitOutcome(
-                committed=generations.committed - waiter.before, left=generations.dirty, note=note
-            )
-        )
+        committed = generations.committed - waiter.before
+        self._answer(waiter, CommitOutcome(committed=committed, left=generations.dirty, note=note))
+
+    def _answer(self, waiter: Waiter, answer: Any, turn: BeginTurn | None = None) -> None:
+        """Answer somebody, once the supervisor has been told: whoever is answered may ask it at once."""
+        if self._state.answers is None:
+            self._state.answers = []
+        self._state.answers.append((waiter.reply, answer, turn))
+
+    def _send_answers(self) -> None:
+        answers, self._state.answers = self._state.answers, None
+        for reply, answer, turn in answers or ():
+            if isinstance(answer, BaseException):
+                reply.set_exception(answer)
+            elif not reply.set(answer) and turn is not None:
+                # Whoever wanted the turn is gone, and so is the way to say so.
+                self.actor_ref.tell(WithdrawTurn(turn=turn))
 
     def _error(self, why: Refusal, turn: BeginTurn | None = None) -> GreenroomError:
         text, kind = _REFUSALS[why]

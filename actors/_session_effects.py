@@ -24,7 +24,6 @@ from greenroom.messages import (
     SessionEnded,
     TeardownEnded,
     TurnGranted,
-    WithdrawTurn,
 )
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ class SessionEffects(SessionBase):
         standing = self._standing()
         if standing.blank:
             self._retire()  # which says all there is to say
+            self._send_answers()
+            self.stop_now()
             return
         if standing != state.sent:
             state.sent = standing
@@ -80,6 +81,7 @@ class SessionEffects(SessionBase):
             # Behind the standing: at no moment does it look as if nothing were under way.
             self._tell(ReleaseAnswered(key=self._key, accepted=state.answer))
             state.answer = None
+        self._send_answers()
         if not standing.cached and not standing.busy and not state.stage.late:
             # There may be very many like this: nothing is kept that can be made again.
             state.sent = None
@@ -98,9 +100,8 @@ class SessionEffects(SessionBase):
             reused=effect.reused,
             rebuild_reason=effect.reason,
         )
-        if waiter is None or not waiter.reply.set(granted):
-            # Whoever wanted it is gone, and so is the way to say so.
-            self.actor_ref.tell(WithdrawTurn(turn=effect.turn))
+        if waiter is not None:
+            self._answer(waiter, granted, effect.turn)
 
     def _wait(self, effect: effects_of.Wait) -> None:
         """Nothing to do: the reply is deferred as it is."""
@@ -108,7 +109,7 @@ class SessionEffects(SessionBase):
     def _refuse(self, effect: effects_of.Refuse) -> None:
         waiter = self._forget_waiter(effect.turn)
         if waiter is not None:
-            waiter.reply.set_exception(self._error(effect.why, effect.turn))
+            self._answer(waiter, self._error(effect.why, effect.turn))
 
     def _turn_over(self, effect: effects_of.TurnOver) -> None:
         self._state.idle_since = self.runtime.clock()

@@ -92,7 +92,7 @@ class SessionOutcomes(SessionEffects):
         failure.__cause__ = error
         waiter = self._forget_waiter(turn)
         if waiter is not None:
-            waiter.reply.set_exception(failure)
+            self._answer(waiter, failure)
 
     def _start_commit(self, message: StartCommit) -> bool:
         state = self._state

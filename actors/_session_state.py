@@ -61,6 +61,7 @@ class SessionState:
 
     __slots__ = (
         "answer",
+        "answers",
         "attempt",
         "committers",
         "drain",
@@ -109,6 +110,8 @@ class SessionState:
         self.drain: DrainSession | None = None
         self.drained_from = 0
         self.forced = False
+        self.answers: list[tuple[Reply, Any, BeginTurn | None]] | None = None
+        """Whoever is to be answered, behind the session's new standing."""
         self.answer: bool | None = None
         """What the supervisor is to be told about a release, behind the session's new standing."""
         self.retry_timer: Timer | None = None

@@ -62,12 +62,12 @@ class AgentHooks:
         given: Hook | None = getattr(self, name)
         if given is not None:
             return functools.partial(given, agent)
-        found = inspect.getattr_static(agent, NAMES[name], MISSING)
-        if found is MISSING and not hasattr(type(agent), "__getattr__"):
+        found: Any = inspect.getattr_static(agent, NAMES[name], MISSING)
+        if found is MISSING and not hasattr(agent.__class__, "__getattr__"):
             return None
         if isinstance(found, (types.FunctionType, staticmethod, classmethod)):
             return cast("Callable[[], Any]", getattr(agent, NAMES[name]))
-        if found is MISSING or hasattr(type(found), "__get__"):
+        if found is MISSING or hasattr(found.__class__, "__get__"):
             return functools.partial(_call_late, agent, (NAMES[name],))
         return found if callable(found) else None
 

@@ -228,7 +228,7 @@ class RoomStats:
     """Session actors that failed and were restarted."""
 
     sessions_ended: int = 0
-    reasons: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict[str, int])
     """Releases and closes by reason."""
 
     events_dropped: int = 0
@@ -288,7 +288,7 @@ class DrainReport:
     abandoned: tuple[str, ...] = ()
     """Sessions that were not done at the deadline."""
 
-    problems: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])
     """What went wrong with those that failed or were abandoned."""
 
     seconds: float = 0.0

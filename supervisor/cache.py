@@ -156,12 +156,12 @@ class CacheSupervisor(SupervisorDrain):
         self._board.pressed = self._pressed()
         return result
 
-    def on_left(self, message: AgentReused | TurnEnded) -> None:
+    def on_left(self, message: Any) -> None:
         """Hear of a warm turn."""
         if message.__class__ is AgentReused:
             self._agent_reused(message)
         else:
-            self._turn_ended(message)  # type: ignore[arg-type]  # a look at the class is cheaper than isinstance
+            self._turn_ended(message)
 
     def _pressed(self) -> bool:
         """Tell whether a warm turn may have to be acted on, so that sessions must not let it wait."""
