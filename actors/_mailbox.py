@@ -343,6 +343,7 @@ class Mailbox(Life):
             # A loop of one: see "Why a signal does not wedge an actor".
             for message, self.replying, context in iter(queue.get_nowait, None):
                 if context is LEFT:
+                    budget += 1  # they are quick, and not many: not worth handing over
                     self._handle_left(message)
                 else:
                     self._handle_in(context, message)

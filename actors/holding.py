@@ -3,44 +3,61 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import _get_running_loop
 from contextvars import ContextVar
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from greenroom.messages import BeginTurn
 
-__all__ = ["hold", "held_around", "held_here", "let_go"]
+__all__ = ["held_around", "held_here", "hold", "let_go"]
 
-_HELD: ContextVar[tuple[tuple[BeginTurn, int, Any], ...]] = ContextVar("greenroom_turns", default=())
-"""Each turn with the thread and the task that holds it. Tasks and threads that are begun inside a turn
-inherit it, and may outlive it: who asks whether *they* hold it compares these too."""
+Held: TypeAlias = "tuple[BeginTurn, int, asyncio.Task[Any] | None, Held | None]"
+"""A turn, the thread and the task that hold it, and the turn around it. Tasks and threads that are begun
+inside a turn inherit it, and may outlive it: so who asks whether *they* hold it compares these too."""
+
+_HELD: ContextVar[Held | None] = ContextVar("greenroom_turns", default=None)
 
 
 def hold(turn: BeginTurn) -> None:
     """Note that this caller is in this turn."""
-    _HELD.set((*_HELD.get(), (turn, get_ident(), _task())))
+    task = None if _get_running_loop() is None else asyncio.current_task()
+    _HELD.set((turn, get_ident(), task, _HELD.get()))
 
 
 def let_go(turn: BeginTurn) -> None:
     """Note that it is over. In another context than the one that began it, there is nothing to note."""
-    _HELD.set(tuple(held for held in _HELD.get() if held[0] is not turn))
+    held = _HELD.get()
+    if held is not None and held[0] is turn:
+        _HELD.set(held[3])
+    elif held is not None:
+        _HELD.set(_without(turn, held))
 
 
 def held_here() -> tuple[BeginTurn, ...]:
     """The turns that this very thread, or task, is in: it cannot wait for their end."""
     held = _HELD.get()
-    if not held:
+    if held is None:
         return ()
-    thread, task = get_ident(), _task()
-    return tuple(turn for turn, t, k in held if (k is task if k is not None else t == thread))
+    thread, task = get_ident(), None if _get_running_loop() is None else asyncio.current_task()
+    return tuple(h[0] for h in _each(held) if (h[1] == thread if h[2] is None else h[2] is task))
 
 
 def held_around() -> tuple[BeginTurn, ...]:
     """The turns that this caller was begun in. Perhaps somebody in them waits for this caller."""
-    return tuple(turn for turn, _, _ in _HELD.get())
+    return tuple(held[0] for held in _each(_HELD.get()))
 
 
-def _task() -> Any:
-    loop = asyncio._get_running_loop()
-    return None if loop is None else asyncio.current_task(loop)
+def _each(held: Held | None) -> Iterator[Held]:
+    while held is not None:
+        yield held
+        held = held[3]
+
+
+def _without(turn: BeginTurn, held: Held) -> Held | None:
+    """Two turns that are not ended in the reverse order they were begun in: take out the outer one."""
+    outer = None if held[3] is None else _without(turn, held[3])
+    return outer if held[0] is turn else (held[0], held[1], held[2], outer)
