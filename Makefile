@@ -36,7 +36,7 @@ tests_of_pure := $(addprefix tests/,actors/test_lifecycle.py actors/test_policy.
   actors/test_stage_model.py supervisor/test_drain_books.py supervisor/test_eviction.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help test behaviours coverage check format bench serve conformance clean
+.PHONY: help test behaviours coverage check format bench serve soak stress leaks conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +71,12 @@ serve: $(ready) ## run a gateway with offline agents
 
 soak: $(ready) ## simulate a hundred thousand histories of a room
 	$(python) -m tests.simulation.soak $(ARGS)
+
+stress: $(ready) ## a minute of 64 threads on 10,000 sessions
+	GREENROOM_STRESS_SECONDS=60 $(python) -m pytest -q tests/room/test_stress.py $(ARGS)
+
+leaks: $(ready) ## let a million sessions come and go, and look at the memory
+	$(python) -m tests.room.test_stress
 
 conformance: $(ready) ## run pykka's own test suite on our classes
 	$(python) tests/conformance/run.py $(ARGS)

@@ -1,0 +1,522 @@
+"""One plain test for each bug that a review of the room found."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import AgentSpec, BuildFailed, Greenroom, Policy, RoomClosed, SessionBusy, Turn
+from greenroom.actors import ManualClock, Runtime
+from greenroom.messages import BeginTurn, ExpireSession, UseSettings
+from greenroom.testing import FaultyRuntime, RecordingAgent, RecordingBuild, evict_now
+from tests.actors.actors import PATIENCE, Gate, in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from greenroom import BuildContext, Event
+
+
+@pytest.fixture
+def build() -> RecordingBuild:
+    return RecordingBuild()
+
+
+@pytest.fixture
+def room(build: RecordingBuild) -> Iterator[Greenroom]:
+    with Greenroom(build) as room:
+        yield room
+
+
+def touch(room: Greenroom, *keys: str) -> None:
+    for key in keys:
+        with room.turn(key):
+            pass
+
+
+# Threads that cannot be had, and Ctrl-C.
+
+
+def test_a_system_without_threads_does_no_work_twice(
+    room: Greenroom, build: RecordingBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, refused = threading.Thread.start, [2]
+
+    def start_or_not(thread: threading.Thread) -> None:
+        if refused[0] and ("-build-" in thread.name or "-hooks-" in thread.name):
+            refused[0] -= 1
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_or_not)
+    touch(room, "a")
+    evict_now(room, "a", PATIENCE)
+
+    assert [agent.calls for agent in build.agents] == [["commit_memory_session", "release_clients"]]
+
+
+def test_a_ctrl_c_while_a_turn_is_given_back_leaves_it_to_others(
+    room: Greenroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(key: str, end: Any) -> int:
+        raise KeyboardInterrupt
+
+    turn = room.turn("a")
+    turn.__enter__()
+    with monkeypatch.context() as patch:
+        patch.setattr(room, "_end", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            turn.__exit__(None, None, None)
+
+    with room.turn("a", timeout=PATIENCE) as after:
+        assert after.reused
+
+
+# Callers that would wait for themselves.
+
+
+def test_a_commit_through_the_proxy_in_ones_own_turn_is_put_off(room: Greenroom) -> None:
+    touch(room, "a")
+    with room.turn("a"):
+        assert not room.session("a").commit().get(timeout=PATIENCE)
+    room.settle()
+
+    assert not room.has_uncommitted("a")
+
+
+def test_an_awaited_commit_in_ones_own_turn_is_put_off(room: Greenroom) -> None:
+    async def main() -> None:
+        for _ in range(2):
+            async with room.turn("a"):
+                outcome = await asyncio.wait_for(room.session("a").commit(), PATIENCE)
+                assert not outcome
+
+    asyncio.run(main())
+    room.settle()
+
+    assert not room.has_uncommitted("a")
+
+
+def test_a_commit_in_ones_own_turn_behind_an_older_agent_is_put_off(
+    room: Greenroom, build: RecordingBuild
+) -> None:
+    build.fails["commit_memory_session"] = OSError("down")
+    touch(room, "a")
+    evict_now(room, "a")
+    touch(room, "a")
+    with room.turn("a"):
+        assert not room.commit("a")
+
+
+def test_a_turn_inside_ones_own_is_refused_whether_sync_or_async(room: Greenroom) -> None:
+    async def main() -> None:
+        async with room.turn("a"):
+            with pytest.raises(SessionBusy):
+                room.turn("a").__enter__()
+        with room.turn("b"):
+            with pytest.raises(SessionBusy):
+                await room.turn("b").__aenter__()
+
+    asyncio.run(main())
+
+
+def test_a_task_that_was_begun_inside_a_turn_waits_for_the_next(room: Greenroom) -> None:
+    async def follow_up() -> bool:
+        async with room.turn("a", timeout=PATIENCE) as turn:
+            return turn.reused
+
+    async def main() -> bool:
+        async with room.turn("a"):
+            task = asyncio.create_task(follow_up())
+            await asyncio.sleep(0)
+        return await task
+
+    assert asyncio.run(main())
+
+
+def test_a_drain_inside_ones_own_turn_is_refused(room: Greenroom) -> None:
+    with room.turn("a"), pytest.raises(SessionBusy):
+        room.drain()
+    touch(room, "a")
+
+
+# Event loops that do not run.
+
+
+class AsyncAgent:
+    def __init__(self, _: BuildContext) -> None:
+        self.calls: list[str] = []
+
+    async def commit_memory_session(self) -> None:
+        self.calls.append("commit")
+
+    def shutdown_memory_provider(self) -> None:
+        self.calls.append("shutdown")
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+
+def test_a_commit_that_a_blocked_loop_never_began_is_tried_again() -> None:
+    """G9"""
+    clock, blocking = ManualClock(), Gate()
+    agents: list[AsyncAgent] = []
+
+    async def build(context: BuildContext) -> AsyncAgent:
+        agents.append(AsyncAgent(context))
+        return agents[-1]
+
+    async def main(room: Greenroom) -> None:
+        async with room.turn("a"):
+            pass
+        asyncio.get_running_loop().call_soon(blocking.wait)
+        await asyncio.sleep(0)
+        while not agents[0].calls:
+            await asyncio.sleep(0.001)
+
+    runtime = Runtime(clock=clock)
+    room = Greenroom(build, policy=Policy(commit_timeout=5.0, retry_first=1.0), runtime=runtime)
+    looping = in_thread(lambda: asyncio.run(main(room)))
+    blocking.wait_reached()
+    committing = in_thread(lambda: room.commit("a"))
+    until(lambda: room.stats().busy == 1)
+    clock.advance(5.0)
+    until(lambda: room.stats().commit_failures == 1)
+    blocking.open()
+    until(lambda: bool(room.commit("a")))
+
+    looping.join(PATIENCE)
+    committing.join(PATIENCE)
+    assert agents[0].calls == ["commit"]
+    room.close(0.0) if room.drain(0.0) else None
+    runtime.close()
+
+
+def until(condition: Any) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_hooks_of_both_kinds_are_called_when_the_agents_loop_is_gone() -> None:
+    agents: list[AsyncAgent] = []
+
+    def build(context: BuildContext) -> AsyncAgent:
+        agents.append(AsyncAgent(context))
+        return agents[-1]
+
+    room = Greenroom(build)
+
+    async def main() -> None:
+        async with room.turn("a"):
+            pass
+
+    asyncio.run(main())
+    assert room.close()
+
+    assert agents[0].calls == ["commit", "shutdown", "close"]
+
+
+# Agents that are not as simple as one would like.
+
+
+def test_a_property_that_raises_is_a_hook_that_failed() -> None:
+    """S5"""
+
+    class Lazy:
+        @property
+        def release_clients(self) -> Any:
+            raise OSError("no connection")
+
+    with Greenroom(lambda _: Lazy()) as room:
+        touch(room, "a")
+        assert evict_now(room, "a")
+
+        assert room.stats().hook_failures == 1
+        assert room.stats().restarts == 0
+        touch(room, "a")
+
+
+def test_a_proxy_without_release_gets_close() -> None:
+    """S1"""
+    closed: list[str] = []
+
+    class Proxy:
+        def __getattr__(self, name: str) -> Any:
+            if name == "close":
+                return lambda: closed.append(name)
+            raise AttributeError(name)
+
+    with Greenroom(lambda _: Proxy()) as room:
+        touch(room, "a")
+        evict_now(room, "a")
+
+        assert closed == ["close"]
+
+
+def test_a_build_that_returns_nothing_has_failed() -> None:
+    """T5"""
+    with Greenroom(lambda _: None) as room, pytest.raises(BuildFailed, match="None"):
+        touch(room, "a")
+
+
+def test_an_agent_that_is_adopted_again_is_only_given_another_signature(room: Greenroom) -> None:
+    agent = object()
+    one, other = AgentSpec("one"), AgentSpec("other")
+    room.adopt("a", agent, one)
+    room.adopt("a", agent, other)
+
+    with room.turn("a", other) as turn:
+        assert turn.agent is agent
+    assert room.stats().releases == 0
+
+
+def test_a_prepare_that_returns_an_awaitable_is_awaited_in_a_thread_too() -> None:
+    """I4"""
+    prepared: list[str] = []
+
+    async def prepare_later(turn: Turn) -> None:
+        prepared.append(turn.key)
+
+    with Greenroom(RecordingAgent, prepare=lambda _, turn: prepare_later(turn)) as room:
+        touch(room, "a")
+
+    assert prepared == ["a"]
+
+
+# Time.
+
+
+def test_a_session_that_is_used_again_does_not_expire() -> None:
+    """S6, C4"""
+    clock = ManualClock()
+    runtime = Runtime(clock=clock)
+    room = Greenroom(RecordingAgent, policy=Policy(session_ttl=60.0), runtime=runtime)
+    touch(room, "a")
+    clock.advance(100.0)
+    with room.turn("a"):
+        room.settings("a")["model"] = "large"
+        room._board.directory["a"].tell(ExpireSession())
+
+    room.settle()
+    assert room.settings("a")["model"] == "large"
+    room.close(0.0)
+    runtime.close()
+
+
+@pytest.mark.parametrize("timeout", ["5", float("inf"), float("nan"), -1.0, True])
+def test_a_timeout_that_is_no_time_is_refused_and_harms_nobody(room: Greenroom, timeout: Any) -> None:
+    touch(room, "a")
+    with pytest.raises(ValueError, match="timeout"):
+        room.commit("a", timeout=timeout)
+    with pytest.raises(ValueError, match="timeout"):
+        room.turn("a", timeout=timeout)
+    with pytest.raises(ValueError, match="timeout"):
+        room.session("a").commit(timeout=timeout).get()
+    with pytest.raises(ValueError, match="deadline"):
+        room.drain(timeout)
+
+    assert room.commit("a")
+    assert room.stats().restarts == 0
+
+
+# Drain and close.
+
+
+def test_wedged_commits_leave_workers_for_the_others_in_a_drain() -> None:
+    """D2"""
+    wedged = threading.Event()
+
+    class Agent(RecordingAgent):
+        def commit_memory_session(self) -> None:
+            if self.key.startswith("wedged"):
+                wedged.wait(PATIENCE)
+            super().commit_memory_session()
+
+    runtime = Runtime(workers=2)
+    room = Greenroom(Agent, runtime=runtime)
+    touch(room, *(f"wedged:{n}" for n in range(20)), *(f"good:{n}" for n in range(5)))
+    report = room.drain(0.5)
+    wedged.set()
+
+    assert report.committed == tuple(f"good:{n}" for n in range(5))
+    assert len(report.abandoned) == 20
+    room.close()
+    runtime.close()
+
+
+def test_an_agent_whose_build_outlasts_the_room_is_closed() -> None:
+    building, built = Gate(), RecordingBuild()
+
+    def build(context: BuildContext) -> RecordingAgent:
+        building.wait()
+        return built(context)
+
+    room = Greenroom(build)
+    waiting = in_thread(lambda: touch_and_be_refused(room))
+    building.wait_reached()
+    room.close(0.0)
+    waiting.join(PATIENCE)
+    building.open()
+
+    until(lambda: built.agents and built.agents[0].calls == ["shutdown_memory_provider", "close"])
+
+
+def touch_and_be_refused(room: Greenroom) -> None:
+    with pytest.raises(RoomClosed):
+        touch(room, "a")
+
+
+def test_listeners_hear_of_the_end() -> None:
+    events: list[Event] = []
+    with Greenroom(RecordingAgent) as room:
+        room.events(events.append)
+        touch(room, *"abcde")
+
+    kinds = [event.kind for event in events]
+    assert [kinds.count(kind) for kind in ("build", "commit", "close", "end")] == [5, 5, 5, 5]
+
+
+def test_a_resource_that_is_made_after_its_session_ended_is_closed() -> None:
+    """S2"""
+    clock, making, closed = ManualClock(), Gate(), list[str]()
+
+    def make() -> str:
+        making.wait()
+        return "sandbox"
+
+    def build(context: BuildContext) -> RecordingAgent:
+        context.resources.get("sandbox", make, close=closed.append)
+        return RecordingAgent(context)
+
+    runtime = Runtime(clock=clock)
+    room = Greenroom(build, policy=Policy(build_timeout=5.0), runtime=runtime)
+    waiting = in_thread(lambda: expect(BuildFailed, lambda: touch(room, "a")))
+    making.wait_reached()
+    clock.advance(5.0)
+    waiting.join(PATIENCE)
+    room.end("a")
+    making.open()
+
+    until(lambda: closed == ["sandbox"])
+    room.close(0.0)
+    runtime.close()
+
+
+def expect(error: type[Exception], call: Any) -> None:
+    with pytest.raises(error):
+        call()
+
+
+def test_a_process_that_was_forked_is_told_so(room: Greenroom) -> None:
+    if not hasattr(os, "fork") or sys.platform == "darwin":
+        pytest.skip("there is no fork here")
+    touch(room, "a")
+    child = os.fork()
+    if child == 0:
+        try:
+            room.turn("a").__enter__()
+        except RoomClosed:
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    touch(room, "a")
+
+
+# What is kept, and what is shown.
+
+
+def test_a_crash_keeps_no_agent_alive(build: RecordingBuild) -> None:
+    """C8"""
+    runtime = FaultyRuntime()
+    room = Greenroom(build, runtime=runtime)
+    runtime.fail_next("effect")
+    with room.turn("a") as turn:
+        agent = weakref.ref(turn.agent)
+    evict_now(room, "a")
+    build.agents.clear()
+    gc.collect()
+
+    assert agent() is None
+    room.close()
+    runtime.close()
+
+
+def test_an_agent_whose_release_raised_is_let_go_without_a_collection() -> None:
+    """C8"""
+    alive: list[weakref.ref[Any]] = []
+
+    class Agent:
+        def release_clients(self) -> None:
+            raise OSError("no")
+
+    def build(_: BuildContext) -> Agent:
+        agent = Agent()
+        alive.append(weakref.ref(agent))
+        return agent
+
+    with Greenroom(build) as room:
+        gc.disable()
+        try:
+            touch(room, "a")
+            evict_now(room, "a")
+            until(lambda: alive[0]() is None)
+        finally:
+            gc.enable()
+
+
+def test_a_policy_that_is_changed_through_the_proxy_holds_at_once(room: Greenroom) -> None:
+    """C5"""
+    held = [room.turn(key) for key in "abcd"]
+    for turn in held:
+        turn.__enter__()
+    room.supervisor.configure(cap=1).get()
+    for turn in held:
+        turn.__exit__(None, None, None)
+    room.settle()
+
+    assert len(room) == 1
+
+
+def test_no_message_shows_a_secret() -> None:
+    """I3"""
+    begin = BeginTurn(
+        spec={"api_key": "sk-secret"},
+        signature=None,
+        session_id="s",
+        reject=False,
+        timeout=None,
+        held=(),
+        loop=None,
+    )
+
+    assert "sk-secret" not in repr(begin)
+    assert "sk-secret" not in repr(UseSettings(method="__setitem__", args=("key", "sk-secret")))
+
+
+def test_a_listener_must_be_a_plain_function(room: Greenroom) -> None:
+    async def listener(event: Event) -> None: ...
+
+    with pytest.raises(TypeError, match="plain function"):
+        room.events(listener)
+
+
+def test_an_async_factory_of_a_resource_is_refused() -> None:
+    async def make() -> str:
+        return "sandbox"
+
+    def build(context: BuildContext) -> RecordingAgent:
+        context.resources.get("sandbox", make).close()
+        return RecordingAgent(context)
+
+    with Greenroom(build) as room, pytest.raises(BuildFailed, match="async"):
+        touch(room, "a")
