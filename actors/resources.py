@@ -53,6 +53,8 @@ class Resources:
             mine[0].set_exception(error)
             raise
         if inspect.isawaitable(made):
+            if inspect.iscoroutine(made):
+                made.close()
             del self._made[name]
             mine[0].set_exception(TypeError(f"the factory of the resource {name!r} is async"))
             msg = (

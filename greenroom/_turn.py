@@ -150,6 +150,7 @@ class Turn:
             if request is not None:
                 # A Ctrl-C, at whatever point: the turn must not stay held.
                 self._room._withdraw(self._key, request)
+                self._ended(None)
             raise
 
     # On an event loop.
