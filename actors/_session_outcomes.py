@@ -75,7 +75,7 @@ class SessionOutcomes(SessionEffects):
             )
             if turn is not None:
                 self._refuse_build(turn, message.error)
-        if not wanted:
+        if not wanted and message.returned:
             what = "and is let go" if message.error is None else "with an error"
             logger.warning("%s: a build that was given up came back late, %s", self, what)
         if wanted and turn is None:
@@ -137,6 +137,8 @@ class SessionOutcomes(SessionEffects):
         segment = state.stage.generations.in_flight
         if segment is not None and message.attempt == state.attempt and not state.stage.stuck:
             self._note_commit_failure(segment.owner or 0, message.error, 0.0)
+            if state.drain is not None and self.runtime.clock() >= state.drain.deadline:
+                state.forced = True  # whichever comes first, this or that it is abandoned
             self._perform(state.stage.commit_stuck())
 
     def _note_commit_failure(self, owner: int, error: BaseException, seconds: float) -> None:

@@ -260,8 +260,11 @@ class Stage:
         `returned` is false for one that is given up now, and may still come back with an agent.
         """
         effects: list[Effect] = []
-        late = (self.late or frozenset()) - {incarnation}
-        self.late = (late if returned else late | {incarnation}) or None
+        late = self.late or frozenset()
+        if returned:
+            self.late = (late - {incarnation}) or None
+        elif incarnation == self.building:
+            self.late = late | {incarnation}
         if incarnation != self.building:
             if succeeded:
                 self._add_leaver(incarnation, Reason.DISCARD, close=self.draining, effects=effects)
