@@ -89,8 +89,8 @@ def test_any_plan_is_handled_in_order_once_and_answered(plans: list[list[str]], 
                 assert outcome in _answers_to(message)
             else:
                 assert outcome is pykka.ActorDeadError
-        # Every tell was refused, handled or reported; none vanished. (A helper that has closed the mailbox
-        # may still be at refusing what came last.)
+        # Every tell was refused, handled or reported; none vanished. (A helper that has closed the
+        # mailbox may still be at refusing what came last.)
         deadline = time.monotonic() + PATIENCE
         while set(accepted) - set(handled) - set(letters) and time.monotonic() < deadline:
             time.sleep(0.001)
