@@ -498,3 +498,22 @@ def test_whoever_wants_a_commit_after_all_were_abandoned_hears_that_there_is_non
     """D2: a build is still under way, so that the session is not over."""
     play = orphan().begin("t").do("drain").do("force").do("abandon")
     assert play.do("flush").told == "gave up"
+
+
+def test_a_build_that_is_given_up_after_it_has_returned_changes_nothing() -> None:
+    stage = Play().begin("t").stage
+    stage.built(1, succeeded=True)
+
+    assert stage.built(1, succeeded=False, returned=False) == []
+    assert stage.agent == 1
+    assert stage.late is None
+
+
+def test_a_session_waits_for_a_build_that_was_given_up() -> None:
+    """C9, S5"""
+    stage = Play().begin("t").stage
+    stage.built(1, succeeded=False, returned=False)
+    assert not stage.blank
+
+    stage.built(1, succeeded=False)
+    assert stage.blank
