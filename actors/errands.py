@@ -53,11 +53,12 @@ PUT_OFF = object()
 class Errands:
     """Sends a session's slow work on its way."""
 
-    __slots__ = ("_board", "_key", "_ref")
+    __slots__ = ("_board", "_key", "_ref", "_shown")
 
     def __init__(self, board: Board, key: str, ref: ActorRef[Any]) -> None:
         self._board = board
         self._key = key
+        self._shown = key if key.isprintable() else repr(key)  # in the names of threads, and in logs
         self._ref = ref
 
     def build(
@@ -86,7 +87,7 @@ class Errands:
         work = _calling(runtime, loop, board.build, (context,), ended, lambda e: ended(error=e))
         self._send(
             work,
-            f"build {self._key}",
+            f"build {self._shown}",
             board.policy.build_timeout,
             loop,
             lambda error: ended(error=error, returned=not _may_come_back(error)),
@@ -125,7 +126,7 @@ class Errands:
 
         call = on_a_loop if is_async(hook) else on_a_worker
         work = _calling(runtime, loop, call, (), ended, lambda e: ended(error=e))
-        self._send(work, f"commit {self._key}", timeout, loop, failed)
+        self._send(work, f"commit {self._shown}", timeout, loop, failed)
 
     def tear_down(
         self,
@@ -149,7 +150,7 @@ class Errands:
             ended(tuple(errors))
 
         what = "close" if close else "release"
-        name, timeout = f"{what} {self._key}", self._board.policy.teardown_timeout
+        name, timeout = f"{what} {self._shown}", self._board.policy.teardown_timeout
 
         def failed(error: BaseException) -> None:
             if isinstance(error, WorkNotBegun) and loop is not None:
@@ -168,7 +169,7 @@ class Errands:
             self._tell(ResourcesClosed(life=life, errors=tuple(errors)))
 
         work = _calling_all(self._board.runtime, None, closers, ended)
-        name, timeout = f"close resources {self._key}", self._board.policy.teardown_timeout
+        name, timeout = f"close resources {self._shown}", self._board.policy.teardown_timeout
         self._send(work, name, timeout, None, lambda error: ended([("resources", error)]))
 
     def interrupt(
@@ -181,7 +182,7 @@ class Errands:
         loop = usable(loop)
         work = _calling(self._board.runtime, loop, hook, (), lambda _: None, failed)
         timeout = self._board.policy.teardown_timeout
-        self._send(work, f"interrupt {self._key}", timeout, loop, failed)
+        self._send(work, f"interrupt {self._shown}", timeout, loop, failed)
 
     def _send(
         self,

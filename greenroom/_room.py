@@ -131,7 +131,7 @@ class Greenroom:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "draining" if self._board.draining else "open"
-        return f"<Greenroom, {state}, {len(self)} agents>"
+        return f"<Greenroom, {state}>"
 
     # Turns.
 

@@ -443,7 +443,7 @@ def test_the_repr_of_a_room_and_of_a_turn_tell_how_they_are(cast: Cast) -> None:
     texts.append(repr(turn))
 
     assert [text.split(", ")[1] for text in texts] == ["not begun>", "running>", "over>"]
-    assert repr(room) == "<Greenroom, open, 1 agents>"
+    assert repr(room) == "<Greenroom, open>"
     room.close()
     assert "closed" in repr(room)
 
