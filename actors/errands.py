@@ -30,6 +30,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from greenroom.actors._future import Future
     from greenroom.actors._ref import ActorRef
     from greenroom.actors._runtime import Runtime
     from greenroom.actors._session_state import Tenant
@@ -72,7 +73,7 @@ class Errands:
             if agent is None and error is None:
                 error = TypeError("build() returned None in the place of an agent")
             weight = 0 if error is not None else self._weigh(agent)
-            self._tell(
+            self._hand_in(
                 BuildEnded(
                     incarnation=incarnation,
                     agent=agent,
@@ -212,6 +213,26 @@ class Errands:
                 failed(error)
 
         future.on_done(look)
+
+    def _hand_in(self, message: BuildEnded, otherwise: Callable[[], object]) -> None:
+        """Tell the session of an agent. It must not get lost with a session that stops just then: so the
+        message is asked, and whoever it is refused to closes the agent."""
+        mailbox = self._ref.actor_inbox
+        answer = mailbox.create_future(message)
+
+        def look(answered: Future[Any]) -> None:
+            try:
+                answered.get()
+            except pykka.ActorDeadError:
+                otherwise()
+            except BaseException:
+                self._tell(message, otherwise)  # the session failed on it: its supervisor sees to that
+
+        answer.on_done(look)
+        try:
+            mailbox.deliver(message, answer)
+        except pykka.ActorDeadError:
+            otherwise()
 
     def _tell(self, message: Any, otherwise: Callable[[], object] = lambda: None) -> None:
         try:
