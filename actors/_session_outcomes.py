@@ -50,9 +50,8 @@ class SessionOutcomes(SessionEffects):
     def _build_ended(self, message: BuildEnded) -> None:
         state = self._state
         stage = state.stage
-        there = state.tenants.get(message.incarnation)
-        if message.error is None and there is not None and there.agent is message.agent:
-            return  # it came twice, because the actor failed on it
+        # From here on the agent is this actor's business, whatever happens: whoever brought it may go.
+        self.defer_reply().set(None)
         if message.error is None and self._is_ours(message.incarnation):
             # It was built twice: the second one is a late agent, with a number of its own.
             stage.incarnations += 1
