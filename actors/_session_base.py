@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -35,11 +34,6 @@ if TYPE_CHECKING:
     from greenroom.actors.board import Board
 
 __all__ = ["SessionBase", "text_of"]
-
-logger = logging.getLogger("greenroom.actors")
-
-GRACE = 0.5
-"""How many seconds after the deadline of a drain its last commits have."""
 
 
 class SessionBase(Actor):

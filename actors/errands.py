@@ -82,7 +82,7 @@ class Errands:
                     seconds=runtime.clock() - began,
                     returned=returned,
                 ),
-                otherwise=lambda: self._close_stray(agent, loop) if error is None else None,
+                otherwise=lambda: self._close_stray(agent) if error is None else None,
             )
 
         work = _calling(runtime, loop, board.build, (context,), ended, lambda e: ended(error=e))
@@ -250,7 +250,7 @@ class Errands:
             logger.exception("weigh() failed for an agent of %r: it counts as 0 bytes", self._key)
             return 0
 
-    def _close_stray(self, agent: Any, loop: asyncio.AbstractEventLoop | None) -> None:
+    def _close_stray(self, agent: Any) -> None:
         """Close an agent whose session is gone: its build outlasted a drain.
 
         On this very thread, which is the one that built it: the runtime may have ended, too.

@@ -22,9 +22,7 @@ from greenroom.actors._calls import check_wait
 from greenroom.actors._session_outcomes import SessionOutcomes
 from greenroom.actors._session_state import Waiter
 from greenroom.actors.effects import HIT, RESTED, Refusal
-from greenroom.actors.errors import (
-    SessionBusy,
-)
+from greenroom.actors.errors import SessionBusy
 from greenroom.actors.holding import held_around
 from greenroom.messages import (
     AbandonSession,
@@ -68,9 +66,6 @@ if TYPE_CHECKING:
 __all__ = ["Session"]
 
 logger = logging.getLogger("greenroom.actors")
-
-GRACE = 0.5
-"""How many seconds after the deadline of a drain its last commits have."""
 
 
 class Session(SessionOutcomes):

@@ -347,7 +347,7 @@ class Greenroom:
         """Count."""
         if self._last_stats is not None:
             return self._last_stats
-        return cast("RoomStats", self._ask(GetStats(), self._last_stats or RoomStats()))
+        return cast("RoomStats", self._ask(GetStats(), RoomStats()))
 
     def snapshot(self) -> tuple[SessionRow, ...]:
         """Return a row for each session, with an agent or without."""

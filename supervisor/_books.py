@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from greenroom.actors.board import Board
 
 __all__ = ["SupervisorBooks"]
-
-logger = logging.getLogger("greenroom.supervisor")
 
 
 class SupervisorBooks(Actor):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from greenroom.messages import (
     AbandonSession,
@@ -16,9 +16,6 @@ from greenroom.messages import (
 )
 from greenroom.supervisor._bounds import SupervisorBounds
 from greenroom.supervisor.drain import ABANDON, FORCE, STAGES, DrainBooks
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["SupervisorDrain"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,6 @@ from greenroom.messages import (
     AgentBuilt,
     AgentClosed,
     AgentReleased,
-    AgentReused,
     BuildFailure,
     CommitFailure,
     CommitSucceeded,
@@ -29,11 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COUNTED", "COUNTERS", "SupervisorState", "Sweep"]
 
-logger = logging.getLogger("greenroom.supervisor")
-
 COUNTED: dict[type[Event], str] = {
     AgentBuilt: "builds",
-    AgentReused: "hits",
     AgentReleased: "releases",
     AgentClosed: "closes",
     CommitSucceeded: "commits",
