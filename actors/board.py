@@ -7,6 +7,7 @@ reader sees the old or the new notice, both whole: each is one attribute, replac
 from __future__ import annotations
 
 import itertools
+import logging
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.hooks import AgentHooks
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from greenroom.actors.session import Session
 
 __all__ = ["Board"]
+
+logger = logging.getLogger("greenroom.actors")
 
 
 class Board:
@@ -60,3 +63,14 @@ class Board:
         """Whether the supervisor wants to hear of warm turns at once: the room is over its cap, say."""
         self.uses: Iterator[int] = itertools.count(1)
         """Numbers the turns of the room in the order they begin."""
+
+    def weigh(self, key: str, agent: Any) -> int | None:
+        """Ask the gateway what an agent weighs. `None` if it does not tell, or fails to."""
+        weigh = self.policy.weigh
+        if weigh is None:
+            return None
+        try:
+            return max(0, int(weigh(agent)))
+        except Exception:
+            logger.exception("weigh() failed for an agent of %r: its weight stays as it was", key)
+            return None

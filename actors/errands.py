@@ -72,7 +72,7 @@ class Errands:
         def ended(agent: Any = None, error: BaseException | None = None, returned: bool = True) -> None:
             if agent is None and error is None:
                 error = TypeError("build() returned None in the place of an agent")
-            weight = 0 if error is not None else self._weigh(agent)
+            weight = 0 if error is not None else board.weigh(self._key, agent) or 0
             self._hand_in(
                 BuildEnded(
                     incarnation=incarnation,
@@ -239,16 +239,6 @@ class Errands:
             self._ref.actor_inbox.deliver(message)
         except pykka.ActorDeadError:
             otherwise()
-
-    def _weigh(self, agent: Any) -> int:
-        weigh = self._board.policy.weigh
-        if weigh is None:
-            return 0
-        try:
-            return max(0, int(weigh(agent)))
-        except Exception:
-            logger.exception("weigh() failed for an agent of %r: it counts as 0 bytes", self._key)
-            return 0
 
     def _close_stray(self, agent: Any) -> None:
         """Close an agent whose session is gone: its build outlasted a drain.

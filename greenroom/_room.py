@@ -41,6 +41,7 @@ from greenroom.messages import (
     DrainRoom,
     EndTurn,
     EvictAgent,
+    FlushEvents,
     GetPosition,
     GetStats,
     GiveBackTurn,
@@ -60,7 +61,7 @@ from greenroom.messages import (
     UseSettings,
     WithdrawTurn,
 )
-from greenroom.supervisor import FlushEvents, Keeper, resident
+from greenroom.supervisor import Keeper, resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -231,16 +232,6 @@ class Greenroom:
     def _withdraw(self, key: str, request: BeginTurn) -> None:
         _tell(self._board.directory.get(key), WithdrawTurn(turn=request))
 
-    def _weigh(self, key: str, agent: Any) -> int | None:
-        weigh = self._board.policy.weigh
-        if weigh is None:
-            return None
-        try:
-            return max(0, int(weigh(agent)))
-        except Exception:
-            logger.exception("weigh() failed for the agent of %r: its weight stays as it was", key)
-            return None
-
     # Commits.
 
     def commit(self, key: str, *, wait: bool = True, timeout: float | None = None) -> CommitOutcome:
@@ -314,7 +305,7 @@ class Greenroom:
             agent=agent,
             signature=signature_of(spec),
             session_id=session_id or key,
-            weight=self._weigh(key, agent),
+            weight=self._board.weigh(key, agent),
             loop=asyncio._get_running_loop(),
         )
         self._ask_session(key, request, create=True)

@@ -211,8 +211,8 @@ class Turn:
             msg = f"this turn of {self._key!r} has not begun: use it with 'with' or 'async with'"
             raise RuntimeError(msg)
         weight = None
-        if self._room._board.policy.weigh is not None and self._session is not None:
-            weight = self._room._weigh(self._key, self._agent)
+        if self._session is not None:
+            weight = self._room._board.weigh(self._key, self._agent)
         return EndTurn(
             turn=self._request,
             completed=whole and not self._cancelled and not self._ephemeral,

@@ -14,6 +14,8 @@ __all__ = [
     "DrainDeadline",
     "DrainReport",
     "DrainRoom",
+    "EventsAnnounced",
+    "FlushEvents",
     "GetPosition",
     "GetStats",
     "HasAgent",
@@ -261,6 +263,16 @@ class Listen(Request[int]):
 @message()
 class ListListeners(Request[tuple[Any, ...]]):
     """List the actors that call listeners."""
+
+
+@message()
+class FlushEvents(Request[bool]):
+    """Answer when the listener was called with every event that there is: to the actor that calls it."""
+
+
+@message()
+class EventsAnnounced(Notice):
+    """The listener was called with the events that there were."""
 
 
 @message()

@@ -21,8 +21,7 @@ the supervisor sends the messages. Guarantees, with their tests in `tests/`:
 """
 
 from greenroom.supervisor._meter import MemoryUnknown, resident
-from greenroom.supervisor.announcer import FlushEvents
 from greenroom.supervisor.cache import CacheSupervisor
 from greenroom.supervisor.keeper import Keeper
 
-__all__ = ["CacheSupervisor", "FlushEvents", "Keeper", "MemoryUnknown", "resident"]
+__all__ = ["CacheSupervisor", "Keeper", "MemoryUnknown", "resident"]

@@ -9,33 +9,22 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors import Actor, RuntimeClosed
-from greenroom.messages import Event, Request, message
+from greenroom.messages import Event, EventsAnnounced, FlushEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom.actors import Reply
 
-__all__ = ["Announcer", "FlushEvents"]
+__all__ = ["Announcer"]
 
 logger = logging.getLogger("greenroom.supervisor")
 
 MOST = 100_000
 """How many events are kept for a listener that does not keep up."""
-
-
-@message()
-class FlushEvents(Request[bool]):
-    """Answer when the listener was called with everything that there is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Announced:
-    """The listener was called with what there was."""
 
 
 class Announcer(Actor):
@@ -49,7 +38,7 @@ class Announcer(Actor):
         self._flushing: list[Reply] = []
         self.dropped = 0
 
-    def on_receive(self, message: Any) -> None:  # a message, not the decorator of that name
+    def on_receive(self, message: Any) -> None:
         """Take an event, or the news that the last ones were announced."""
         if isinstance(message, Event):
             self._events.append(message)
@@ -69,9 +58,9 @@ class Announcer(Actor):
             for reply in flushing:
                 reply.set(True)
 
-    def hand_over(self) -> deque[Event]:
-        """The events that were not announced."""
-        return self._events
+    def hand_over(self) -> tuple[Callable[[Event], Any], deque[Event]]:
+        """The listener, and the events that were not announced: what the next one is made of."""
+        return self._callback, self._events
 
     def _announce(self) -> None:
         events, self._events = list(self._events), deque()
@@ -89,4 +78,4 @@ class Announcer(Actor):
         except RuntimeClosed:
             return
         self._calling = True
-        self.pipe_to_self(called, lambda _: _Announced(), lambda _: _Announced())
+        self.pipe_to_self(called, lambda _: EventsAnnounced(), lambda _: EventsAnnounced())

@@ -105,9 +105,7 @@ class CacheSupervisor(SupervisorDrain):
         if isinstance(state, SessionState):
             self._restart_session(failure, state)
         elif issubclass(failure.ref.actor_class, Announcer) and state is not None:
-            number = next((n for n, r in self._state.listeners.items() if r == failure.ref), 0)
-            logger.error("Listener %s failed, and is called again", number)
-            self.restart_child(failure, failure.ref.actor_inbox.actor._callback, state)  # type: ignore[attr-defined]  # one of ours
+            self.restart_child(failure, *state)
         else:
             self.give_up_child(failure)
 
