@@ -17,6 +17,7 @@ import pytest
 from greenroom import AgentSpec, BuildFailed, Greenroom, Policy, RoomClosed, SessionBusy, Turn
 from greenroom.actors import ManualClock, Runtime
 from greenroom.messages import BeginTurn, ExpireSession, UseSettings
+from greenroom.supervisor.announcer import Announcer
 from greenroom.testing import FaultyRuntime, RecordingAgent, RecordingBuild, evict_now
 from tests.actors.actors import PATIENCE, Gate, in_thread
 
@@ -524,3 +525,22 @@ def test_an_async_factory_of_a_resource_is_refused() -> None:
 
     with Greenroom(build) as room, pytest.raises(BuildFailed, match="async"):
         touch(room, "a")
+
+
+def test_a_listeners_actor_that_fails_goes_on_with_the_next_event(
+    room: Greenroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announce, failures = Announcer._announce, [1]
+
+    def fail_once(announcer: Announcer) -> None:
+        if failures:
+            failures.pop()
+            raise OSError("planted")
+        announce(announcer)
+
+    events: list[Event] = []
+    room.events(events.append)
+    monkeypatch.setattr(Announcer, "_announce", fail_once)
+    touch(room, "a", "b")
+
+    until(lambda: [event.key for event in events if event.kind == "build"] == ["a", "b"])
