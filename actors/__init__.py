@@ -62,11 +62,14 @@ from greenroom.actors.board import Board
 from greenroom.actors.errors import (
     BuildFailed,
     GreenroomError,
+    LostOwnership,
+    NotRecorded,
     NotSettled,
     Overloaded,
     RoomClosed,
     SessionBusy,
     SessionFailed,
+    StoreAway,
     TurnTimeout,
 )
 from greenroom.actors.hooks import AgentHooks
@@ -85,8 +88,10 @@ __all__ = [
     "BuildFailed",
     "Future",
     "GreenroomError",
+    "LostOwnership",
     "MailboxFull",
     "ManualClock",
+    "NotRecorded",
     "NotSettled",
     "Overloaded",
     "Policy",
@@ -102,6 +107,7 @@ __all__ = [
     "SessionBusy",
     "SessionFailed",
     "Settings",
+    "StoreAway",
     "Timer",
     "TurnTimeout",
     "WorkNotBegun",

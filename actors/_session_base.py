@@ -17,6 +17,7 @@ from greenroom.actors.errors import (
     RoomClosed,
     SessionBusy,
     SessionFailed,
+    StoreAway,
     TurnTimeout,
 )
 from greenroom.messages import (
@@ -54,7 +55,9 @@ class SessionBase(Actor):
         self._board = board
         self._key = key
         self._restarted = state is not None
-        self._state = SessionState(key) if state is None else state
+        if state is None:
+            state = SessionState(key, None if board.books is None else board.books.owner)
+        self._state = state
         self._failed = failed
 
     def __str__(self) -> str:
@@ -110,7 +113,7 @@ class SessionBase(Actor):
         tenant = state.tenants.get(stage.agent)
         return Standing(
             cached=bool(stage.agent) and stage.leaving is None,
-            in_turn=stage.turn is not None,
+            in_turn=stage.in_use,
             dirty=stage.generations.dirty > 0,
             waiting=self._waiting(),
             retained=stage.retained,
@@ -120,11 +123,20 @@ class SessionBase(Actor):
             idle_since=state.idle_since,
             blank=self._nothing_to_remember(),
             failed=stage.failed,
+            unrecorded=self._unrecorded(),
         )
+
+    def _unrecorded(self) -> bool:
+        ledger = self._state.ledger
+        return ledger is not None and any(a.unrecorded for a in ledger.accounts.values())
+
+    def _telling_the_store(self) -> bool:
+        ledger = self._state.ledger
+        return ledger is not None and any(a.unrecorded or a.freeing for a in ledger.accounts.values())
 
     def _nothing_to_remember(self) -> bool:
         state = self._state
-        if not state.stage.blank:
+        if not state.stage.blank or (self._telling_the_store() and not state.stage.draining):
             return False
         return state.stage.draining or not (state.settings or state.resources)
 
@@ -189,9 +201,18 @@ class SessionBase(Actor):
 
     def _error(self, why: Refusal, turn: BeginTurn | None = None) -> GreenroomError:
         text, kind = _REFUSALS[why]
-        waited = "" if turn is None else f"{turn.timeout} s"
-        most = self._board.policy.max_waiting
-        return kind(f"{self} {text.format(waited=waited, most=most)}", self._key)
+        ledger = self._state.ledger
+        fill = {
+            "waited": "" if turn is None else f"{turn.timeout} s",
+            "most": self._board.policy.max_waiting,
+            "holder": None if ledger is None else ledger.holder,
+            "session_id": None if turn is None else repr(turn.session_id),
+            "trouble": "" if ledger is None or ledger.trouble is None else text_of(ledger.trouble),
+        }
+        error = kind(f"{self} {text.format(**fill)}", self._key)
+        if why is Refusal.STORE and ledger is not None:
+            error.__cause__ = ledger.trouble
+        return error
 
 
 _REFUSALS: dict[Refusal, tuple[str, type[GreenroomError]]] = {
@@ -210,6 +231,14 @@ _REFUSALS: dict[Refusal, tuple[str, type[GreenroomError]]] = {
     Refusal.TIMEOUT: (
         "did not become free within {waited}. Wait longer, or interrupt the turn that has it",
         TurnTimeout,
+    ),
+    Refusal.ELSEWHERE: (
+        "is in a turn in another room: {holder} has {session_id}. Try later, or wait: on_busy='wait'",
+        SessionBusy,
+    ),
+    Refusal.STORE: (
+        "begins no turn while the store is away, for {session_id} is not known here ({trouble})",
+        StoreAway,
     ),
     Refusal.BUILD: ("could not be given an agent", BuildFailed),
     Refusal.CLOSED: ("begins no turn any more: the room is being drained, or is closed", RoomClosed),

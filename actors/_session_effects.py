@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors import effects as effects_of
 from greenroom.actors._session_base import SessionBase, text_of
+from greenroom.actors.bookkeeping import BoundStore
+from greenroom.actors.coherence import Remembered
 from greenroom.actors.hooks import forget_transcript
+from greenroom.actors.lifecycle import Generation
 from greenroom.actors.resources import BuildContext, Resources, Settings
 from greenroom.messages import (
     AgentBuilt,
     AgentRetained,
     CommitEnded,
     HookFailure,
+    IntendCommit,
     Reason,
+    RecordCommit,
     ReleaseAnswered,
     ReportStanding,
     RetryCommit,
@@ -29,6 +34,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from greenroom.actors._session_state import LedgerState
     from greenroom.actors.effects import Effect
 
 __all__ = ["SessionEffects"]
@@ -68,6 +74,8 @@ class SessionEffects(SessionBase):
             raise
         state.todo = state.struck = None
         self._answer_committers()
+        if state.ledger is not None:
+            self._tidy_accounts(state.ledger)
         standing = self._standing()
         if standing.blank:
             self._retire()  # which says all there is to say
@@ -86,6 +94,9 @@ class SessionEffects(SessionBase):
             # There may be very many like this: nothing is kept that can be made again.
             state.sent = None
             state.resources = state.resources or None
+
+    def _tidy_accounts(self, ledger: LedgerState) -> None:
+        """Let go of session ids that are not in use. The layer that talks to the store does it."""
 
     def _grant(self, effect: effects_of.Grant) -> None:
         state = self._state
@@ -123,14 +134,24 @@ class SessionEffects(SessionBase):
             session_id=turn.session_id,
             spec=turn.spec,
             settings=Settings(self._key, self._ask_settings),
-            store=self._board.store,
+            store=self._store_for_agents(),
             resources=state.resources,
         )
-        self._tenant(effect.incarnation, None, turn.session_id).loop = turn.loop
+        tenant = self._tenant(effect.incarnation, None, turn.session_id)
+        tenant.loop = turn.loop
+        if state.ledger is not None:
+            tenant.remembered = Remembered(turn.session_id)
+            tenant.remembered.remember(turn.session_id, state.ledger.sight)
         waiter = (state.waiters or {}).get(turn)
         caller = copy_context() if waiter is None or waiter.context is None else waiter.context
         # The context variables of whoever wants the turn, and not of whoever ended the one before.
         caller.copy().run(self._errands().build, effect.incarnation, context, turn.loop)
+
+    def _store_for_agents(self) -> Any:
+        books, ledger = self._board.books, self._state.ledger
+        if books is None or ledger is None:
+            return None
+        return BoundStore(books.store, self._key, ledger.fences) if books.ledger else books.store
 
     def _insert(self, effect: effects_of.Insert) -> None:
         tenant = self._state.tenants[effect.incarnation]
@@ -149,15 +170,27 @@ class SessionEffects(SessionBase):
         state, board = self._state, self._board
         state.attempt += 1
         tenant = state.tenants[effect.owner]
-        hook = board.hooks.find(tenant.agent, "commit")
-        if hook is None:
+        token = Generation(effect.generation, effect.session_id)
+        hook = board.hooks.find_commit(tenant.agent, token)
+        if hook is None and effect.session_id is None:
             self.actor_ref.tell(CommitEnded(attempt=state.attempt, error=None, seconds=0.0))
             return
         timeout = board.policy.commit_timeout
         if state.drain is not None:
             left = max(state.drain.deadline + GRACE - self.runtime.clock(), 0.01)
             timeout = left if timeout is None else min(timeout, left)
-        self._errands().commit(state.attempt, hook, timeout, tenant.loop)
+        self._errands().commit(
+            state.attempt, hook or _nothing_to_call, timeout, tenant.loop, self._entry(effect)
+        )
+
+    def _entry(self, effect: effects_of.Commit) -> tuple[IntendCommit, RecordCommit] | None:
+        """What the ledger is told, before and after."""
+        if effect.session_id is None:
+            return None
+        return (
+            IntendCommit(session_id=effect.session_id, epoch=effect.epoch, generation=effect.generation),
+            RecordCommit(session_id=effect.session_id, epoch=effect.epoch, generation=effect.generation),
+        )
 
     def _commit_gave_up(self, _: effects_of.CommitGaveUp) -> None:
         committers, self._state.committers = self._state.committers, None
@@ -250,3 +283,7 @@ class SessionEffects(SessionBase):
         effects_of.TurnOver: _turn_over,
         effects_of.Wait: _wait,
     }
+
+
+def _nothing_to_call() -> None:
+    """An agent without a commit hook has nothing to extract: its turns are committed as they are."""

@@ -10,11 +10,10 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
+from greenroom.actors import effects as effects_of
 from greenroom.actors._session_base import text_of
 from greenroom.actors._session_effects import SessionEffects
-from greenroom.actors.errors import (
-    BuildFailed,
-)
+from greenroom.actors.errors import BuildFailed, LostOwnership
 from greenroom.messages import (
     AgentClosed,
     AgentReleased,
@@ -34,7 +33,8 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
-    pass
+    from greenroom.actors._session_state import Account
+    from greenroom.actors.lifecycle import Segment
 
 __all__ = ["SessionOutcomes"]
 
@@ -57,13 +57,14 @@ class SessionOutcomes(SessionEffects):
             stage.incarnations += 1
             message = dataclasses.replace(message, incarnation=stage.incarnations)
         wanted = message.incarnation == stage.building
+        rescuer = message.incarnation in (stage.rescuers or ())
         turn = stage.builder
         if message.error is None:
             tenant = state.tenants.get(message.incarnation) or self._tenant(
                 message.incarnation, message.agent, state.session_id or self._key
             )
             tenant.agent, tenant.weight, tenant.seconds = message.agent, message.weight, message.seconds
-        elif wanted:
+        elif wanted or rescuer:
             state.tenants.pop(message.incarnation, None)
             state.last_error = f"build: {text_of(message.error)}"
             logger.warning("%s: its agent could not be built: %s", self, text_of(message.error))
@@ -75,15 +76,20 @@ class SessionOutcomes(SessionEffects):
                     seconds=message.seconds,
                 )
             )
-            if turn is not None:
+            if rescuer:
+                self._rescue_over(message.incarnation, state.last_error)
+            elif turn is not None:
                 self._refuse_build(turn, message.error)
-        if not wanted and message.returned:
+        if not wanted and not rescuer and message.returned:
             what = "and is let go" if message.error is None else "with an error"
             logger.warning("%s: a build that was given up came back late, %s", self, what)
         if wanted and turn is None:
             state.idle_since = self.runtime.clock()
         succeeded = message.error is None
         self._perform(stage.built(message.incarnation, succeeded=succeeded, returned=message.returned))
+
+    def _rescue_over(self, incarnation: int, problem: str | None) -> None:
+        """An agent that was built to recover a session id has done so, or could not."""
 
     def _refuse_build(self, turn: BeginTurn, error: BaseException) -> None:
         msg = (
@@ -112,6 +118,9 @@ class SessionOutcomes(SessionEffects):
         segment = stage.generations.in_flight
         if segment is None or message.attempt != state.attempt:
             return
+        if isinstance(message.error, LostOwnership):
+            self._commit_lost(segment, message.error)
+            return
         owner = segment.owner or 0
         before = stage.generations.committed
         if message.error is not None and not stage.stuck:  # that it is stuck was its failure
@@ -119,6 +128,7 @@ class SessionOutcomes(SessionEffects):
         effects = stage.committed(succeeded=message.error is None)
         if message.error is None:
             generations = stage.generations
+            self._note_committed(segment)
             if state.last_error is not None and state.last_error.startswith("commit"):
                 state.last_error = None
             self._event(
@@ -133,6 +143,30 @@ class SessionOutcomes(SessionEffects):
             if not self._is_ours(owner) and not generations.owes(owner):
                 state.tenants.pop(owner, None)
         self._perform(effects)
+
+    def _note_committed(self, segment: Segment) -> None:
+        account = None
+        if self._state.ledger is not None and segment.session_id is not None:
+            account = self._state.ledger.accounts.get(segment.session_id)
+        if account is not None:
+            account.committed = max(account.committed, segment.token)
+
+    def _commit_lost(self, segment: Segment, error: LostOwnership) -> None:
+        """It is not this room's business any more: whoever waits for it is told."""
+        state = self._state
+        state.last_error = text_of(error)
+        self._commit_gave_up(effects_of.CommitGaveUp())
+        before = state.stage.generations.dirty
+        effects = state.stage.commit_lost()
+        account = None if state.ledger is None else state.ledger.accounts.get(segment.session_id or "")
+        if account is not None and account.epoch == segment.epoch:
+            assert state.ledger is not None
+            del state.ledger.accounts[account.session_id]
+            self._say_lost(account, before - state.stage.generations.dirty)
+        self._perform(effects)
+
+    def _say_lost(self, account: Account, turns: int) -> None:
+        """Tell that another room has a session id now."""
 
     def _commit_stuck(self, message: CommitStuck) -> None:
         state = self._state
@@ -183,7 +217,10 @@ class SessionOutcomes(SessionEffects):
                 seconds=message.seconds,
             )
         )
-        self._perform(stage.torn_down(message.incarnation))
+        effects = stage.torn_down(message.incarnation)
+        if leaver.reason is Reason.RECOVERY:
+            self._rescue_over(message.incarnation, None)
+        self._perform(effects)
 
     def _resources_closed(self, message: ResourcesClosed) -> None:
         stage = self._state.stage

@@ -7,6 +7,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from greenroom.actors.bookkeeping import Fences
 from greenroom.actors.stage import Stage
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from greenroom.actors._reply import Reply
     from greenroom.actors._timers import Timer
+    from greenroom.actors.coherence import Remembered, Sight
     from greenroom.actors.effects import Effect
     from greenroom.actors.resources import Resources
     from greenroom.messages import (
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
         TurnGranted,
     )
 
-__all__ = ["SessionState", "Tenant", "Waiter"]
+__all__ = ["PINNED", "Account", "LedgerState", "SessionState", "Tenant", "Waiter"]
 
 
 @dataclass(slots=True)
@@ -38,6 +40,9 @@ class Tenant:
     reused: AgentReused
     granted: TurnGranted | None = None
     """What the supervisor and the caller are told for every turn that gets it: always the same."""
+
+    remembered: Remembered | None = None
+    """What it knows of its transcripts, where there is a store to compare with."""
 
     weight: int = 0
     seconds: float = 0.0
@@ -56,6 +61,64 @@ class Waiter:
     before: int = 0
 
 
+@dataclass(slots=True)
+class Account:
+    """A session id in the ledger, as long as this room is the last that had it, as far as it knows."""
+
+    session_id: str
+    epoch: int
+    generation: int
+    """How many of its turns are completed."""
+
+    committed: int
+    until: float
+    """Until when it is this room's for sure, on the runtime's clock: `PINNED` in a turn."""
+
+    unrecorded: bool = False
+    """The store has not been told everything."""
+
+    freeing: bool = False
+    """The store is being told that no turn uses it."""
+
+    tries: int = 0
+
+
+PINNED = float("inf")
+
+
+class LedgerState:
+    """What a session knows of the store."""
+
+    __slots__ = (
+        "accounts",
+        "ender",
+        "fences",
+        "holder",
+        "lease_timer",
+        "rescues",
+        "sight",
+        "ticket",
+        "trouble",
+    )
+
+    def __init__(self, owner: str) -> None:
+        self.accounts: dict[str, Account] = {}
+        self.fences = Fences(owner)
+        self.ticket = 0
+        """Numbers what was asked for turns that are to begin: only the last answer counts."""
+        self.sight: Sight | None = None
+        """What was last seen of the transcript of the turn that is to begin."""
+        self.holder: str | None = None
+        """Which other room was last seen to have the session."""
+        self.trouble: BaseException | None = None
+        """Why the store could not be asked, the last time."""
+        self.ender: Reply | None = None
+        """Who waits for the end of a turn to be recorded."""
+        self.lease_timer: Timer | None = None
+        self.rescues: dict[int, tuple[str, int]] = {}
+        """Agents that were built to recover a session id, and how often that was tried before."""
+
+
 class SessionState:
     """All that a session actor knows: what is handed to its next incarnation."""
 
@@ -71,6 +134,7 @@ class SessionState:
         "idle_since",
         "key",
         "last_error",
+        "ledger",
         "problem",
         "redo",
         "resources",
@@ -87,9 +151,11 @@ class SessionState:
         "waiters",
     )
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, owner: str | None = None) -> None:
+        """`owner` is what the room is called in its store, if it has one."""
         self.key = key
-        self.stage = Stage()
+        self.stage = Stage(checked=owner is not None)
+        self.ledger = None if owner is None else LedgerState(owner)
         self.tenants: dict[int, Tenant] = {}
         self.waiters: dict[BeginTurn, Waiter] | None = None
         self.committers: dict[CommitSession, Waiter] | None = None

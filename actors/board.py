@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from greenroom.actors._ref import ActorRef
     from greenroom.actors._runtime import Runtime
+    from greenroom.actors.bookkeeping import Bookkeeping
     from greenroom.actors.session import Session
 
 __all__ = ["Board"]
@@ -29,14 +30,16 @@ class Board:
     """What a session needs to know of its room."""
 
     __slots__ = (
+        "books",
         "build",
+        "clerk",
         "directory",
         "draining",
         "hooks",
         "policy",
         "pressed",
+        "recovery",
         "runtime",
-        "store",
         "supervisor",
         "uses",
     )
@@ -47,15 +50,20 @@ class Board:
         build: Callable[[Any], Any],
         policy: Policy,
         hooks: AgentHooks,
-        store: Any = None,
+        books: Bookkeeping | None = None,
     ) -> None:
         self.runtime = runtime
         self.build = build
         self.policy = policy
         self.hooks = hooks
-        self.store = store
+        self.books = books
+        """How the room uses its store, if it has one."""
+        self.clerk: ActorRef[Any] | None = None
+        """Who writes to the store. Set once, before there is any session."""
         self.supervisor: ActorRef[Any] | None = None
         """Set once, before there is any session."""
+        self.recovery: ActorRef[Any] | None = None
+        """Who takes up what other rooms have left. Set once, too."""
         self.directory: dict[str, ActorRef[Session]] = {}
         """The session actor of each key. The supervisor writes; a reference may have stopped since."""
         self.draining = False

@@ -6,6 +6,7 @@ are named by their incarnation, turns by the request that asked for them, ended 
 (the "life").
 
     turns           Grant, Wait, Refuse (a Refusal says why), TurnOver
+    the store       Enter, EnterLater, Record
     agents          Build, Insert, Interrupt, TearDown
     commits         Commit, CommitGaveUp, Retain (a leaver, whose Phase says how far it has come), Pause
     sessions        EndLife, CloseResources, LifeOver: once for each life, in this order
@@ -32,6 +33,9 @@ __all__ = [
     "CommitGaveUp",
     "Effect",
     "EndLife",
+    "Enter",
+    "EnterLater",
+    "Entry",
     "Grant",
     "HIT",
     "Insert",
@@ -40,6 +44,8 @@ __all__ = [
     "Pause",
     "Phase",
     "RESTED",
+    "Record",
+    "Recorded",
     "Refusal",
     "Refuse",
     "Retain",
@@ -67,6 +73,35 @@ class Refusal(Enum):
     BUILD = "build"
     CLOSED = "closed"
     FAILED = "failed"
+    ELSEWHERE = "elsewhere"
+    STORE = "store"
+
+
+class Entry(Enum):
+    """What the store said when a turn was to begin."""
+
+    FRESH = "fresh"
+    """Go on: the session is ours, and the agent, if there is one, knows its transcript."""
+
+    STALE = "stale"
+    """The session is ours, but the agent does not know all of its transcript."""
+
+    HELD = "held"
+    """Another room is in a turn of it."""
+
+    AWAY = "away"
+    """The store cannot be reached, and nothing is known of the session."""
+
+
+class Recorded(Enum):
+    """What the store said when a turn had ended."""
+
+    DONE = "done"
+    NOT_NOW = "not now"
+    """It could not be reached: the turn counts, and is recorded later."""
+
+    LOST = "lost"
+    """Another room has taken the session over: the turn does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +136,28 @@ class TurnOver:
 
 
 @dataclass(frozen=True, slots=True)
+class Enter:
+    """Ask the store whether this turn may begin, and whether the agent is still good for it."""
+
+    turn: BeginTurn
+
+
+@dataclass(frozen=True, slots=True)
+class EnterLater:
+    """Ask again after a pause, which grows with the tries."""
+
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Have the store record that this turn has ended."""
+
+    turn: BeginTurn
+    completed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Build:
     """Build this incarnation, for this turn."""
 
@@ -122,6 +179,8 @@ class Commit:
 
     owner: int
     generation: int
+    session_id: str | None = None
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +253,9 @@ Effect: TypeAlias = (
     | Wait
     | Refuse
     | TurnOver
+    | Enter
+    | EnterLater
+    | Record
     | Build
     | Insert
     | Commit

@@ -17,6 +17,7 @@ import pykka
 from greenroom.actors._calls import is_async
 from greenroom.actors._errors import RuntimeClosed, WorkNotBegun, WorkTimedOut
 from greenroom.actors._loops import usable
+from greenroom.actors.errors import LostOwnership
 from greenroom.actors.hooks import forget_transcript
 from greenroom.messages import (
     BuildEnded,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from greenroom.actors._session_state import Tenant
     from greenroom.actors.board import Board
     from greenroom.actors.resources import BuildContext
+    from greenroom.messages import Request
 
 __all__ = ["Errands"]
 
@@ -101,8 +103,13 @@ class Errands:
         hook: Callable[[], Any],
         timeout: float | None,
         loop: asyncio.AbstractEventLoop | None,
+        entry: tuple[Request[bool], Request[bool]] | None = None,
     ) -> None:
-        """Commit. `CommitEnded` comes back, or `CommitStuck` and then, perhaps, `CommitEnded`."""
+        """Commit. `CommitEnded` comes back, or `CommitStuck` and then, perhaps, `CommitEnded`.
+
+        With a ledger, `entry` is what that is told before the hook is called, and after: what was begun
+        has its number for good, and what the provider has done counts once the ledger knows it.
+        """
         runtime, loop = self._board.runtime, usable(loop)
         began = runtime.clock()
 
@@ -119,15 +126,37 @@ class Errands:
 
         start = StartCommit(attempt=attempt)
 
+        clerk = self._board.clerk
+        before, after = entry or (None, None)
+
         async def on_a_loop() -> Any:
-            return await hook() if await self._ref.ask(start, block=False) else PUT_OFF
+            if clerk is not None and before is not None:
+                self._see_whether_lost(await clerk.ask(before, block=False))
+            if not await self._ref.ask(start, block=False):
+                return PUT_OFF
+            result = await hook()
+            if clerk is not None and after is not None:
+                self._see_whether_lost(await clerk.ask(after, block=False))
+            return result
 
         def on_a_worker() -> Any:
-            return runtime._call_and_await(hook, (), loop) if self._ref.ask(start) else PUT_OFF
+            if clerk is not None and before is not None:
+                self._see_whether_lost(clerk.ask(before))
+            if not self._ref.ask(start):
+                return PUT_OFF
+            result = runtime._call_and_await(hook, (), loop)
+            if clerk is not None and after is not None:
+                self._see_whether_lost(clerk.ask(after))
+            return result
 
         call = on_a_loop if is_async(hook) else on_a_worker
         work = _calling(runtime, loop, call, (), ended, lambda e: ended(error=e))
         self._send(work, f"commit {self._shown}", timeout, loop, failed)
+
+    def _see_whether_lost(self, held: bool) -> None:
+        if not held:
+            msg = f"session {self._key!r}: another room has taken it over, and answers for its turns"
+            raise LostOwnership(msg, self._key)
 
     def tear_down(
         self,

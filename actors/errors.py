@@ -6,6 +6,9 @@ GreenroomError
 ├── Overloaded       too many wait for the turn already
 ├── RoomClosed       the room is being drained, or is closed
 ├── BuildFailed      `build` raised; its exception is the cause
+├── LostOwnership    another room has taken the session over: what this turn did does not count
+├── NotRecorded      the turn is completed and known, but the store could not record it yet
+├── StoreAway        the store cannot be reached, and nothing is known here of the session
 ├── SessionFailed    the session's actor failed too often, and takes no turn until it is ended
 └── NotSettled       something was still under way when `settle()` had waited long enough
 """
@@ -15,11 +18,14 @@ from __future__ import annotations
 __all__ = [
     "BuildFailed",
     "GreenroomError",
+    "LostOwnership",
+    "NotRecorded",
     "NotSettled",
     "Overloaded",
     "RoomClosed",
     "SessionBusy",
     "SessionFailed",
+    "StoreAway",
     "TurnTimeout",
 ]
 
@@ -54,6 +60,20 @@ class RoomClosed(GreenroomError):
 
 class BuildFailed(GreenroomError):
     """The agent could not be built. The exception that `build` raised is the cause."""
+
+
+class LostOwnership(GreenroomError):
+    """Another room has taken the session over while this turn ran: it is not counted, and its agent is
+    let go. The other room goes on from what the store had."""
+
+
+class NotRecorded(GreenroomError):
+    """The turn is completed, but the store could not record it: the cause says why. It counts, and is
+    recorded as soon as that works. Only if this process ends before is it forgotten."""
+
+
+class StoreAway(GreenroomError):
+    """The store cannot be reached, and the room knows nothing of the session: the cause says why."""
 
 
 class SessionFailed(GreenroomError):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, cast
 
 from greenroom.actors._calls import check_function
+from greenroom.actors.lifecycle import Generation
 
 __all__ = ["AgentHooks"]
 
@@ -71,6 +72,16 @@ class AgentHooks:
             return functools.partial(_call_late, agent, (NAMES[name],))
         return found if callable(found) else None
 
+    def find_commit(self, agent: Any, generation: Generation) -> Callable[[], Any] | None:
+        """Return the commit hook, to be called without arguments: with this generation, if it takes one
+        (an argument that it cannot be called without, or one by the name of `generation`)."""
+        hook: Callable[..., Any] | None = self.find(agent, "commit")
+        if hook is None:
+            return None
+        if getattr(hook, "func", None) is _call_late:
+            return functools.partial(_call_late, agent, (NAMES["commit"],), generation)
+        return functools.partial(hook, generation) if takes_generation(hook) else hook
+
     def farewell(self, agent: Any, *, close: bool) -> list[tuple[str, Callable[[], Any]]]:
         """Return the hooks of a release or of a close, by name, in the order they are called."""
         if close:
@@ -89,13 +100,30 @@ class AgentHooks:
 MISSING = object()
 
 
-def _call_late(agent: Any, names: tuple[str, ...]) -> Any:
+def _call_late(agent: Any, names: tuple[str, ...], generation: Generation | None = None) -> Any:
     """Call the first of these methods that the agent has."""
     for name in names:
         method = getattr(agent, name, None)
         if callable(method):
-            return method()
+            with_it = generation is not None and takes_generation(method)
+            return method(generation) if with_it else method()
     return None
+
+
+def takes_generation(hook: Callable[..., Any]) -> bool:
+    """Tell whether a commit hook wants to know up to which generation it commits.
+
+    An argument that may be left out is somebody's own (the messages to extract from, say), unless it is
+    called `generation`.
+    """
+    try:
+        parameters = inspect.signature(hook).parameters.values()
+    except (TypeError, ValueError):  # it is written in C, say
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if not positional:
+        return False
+    return positional[0].default is inspect.Parameter.empty or positional[0].name == "generation"
 
 
 def forget_transcript(agent: Any) -> None:

@@ -13,13 +13,39 @@ this module does not know.
 A turn that completes while its owner's commit is in flight begins a new segment, because that commit may
 not have seen it. All further turns of that time join it: a busy session is at most one commit behind,
 not one for each turn.
+
+With a ledger, a segment belongs to one session id, and has a *token*: the generation of that session id
+which its commit will cover. What a commit was once begun for is not changed any more, whether it failed
+or not: the next try has the same token, so that a memory provider can tell a second try from a second
+piece of work. Two more things can happen then:
+
+    resume(…)            a session id comes from the ledger, with turns that nobody here completed
+    disown(…)            another room has taken a session id over, and answers for its turns
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Generations", "Segment"]
+__all__ = ["Generation", "Generations", "Segment"]
+
+
+class Generation(int):
+    """The generation up to which a commit goes: what a commit hook gets that takes an argument.
+
+    With a store, it is the same on every try of the same commit, in the next process too: together with
+    `session_id` it tells a memory provider whether it has done this piece of work before.
+    """
+
+    session_id: str | None
+
+    def __new__(cls, value: int, session_id: str | None) -> Generation:
+        self = super().__new__(cls, value)
+        self.session_id = session_id
+        return self
+
+    def __reduce__(self) -> tuple[type[Generation], tuple[int, str | None]]:
+        return type(self), (int(self), self.session_id)
 
 
 @dataclass(slots=True)
@@ -28,6 +54,17 @@ class Segment:
 
     owner: int | None
     last: int
+    session_id: str | None = None
+    """Which transcript they belong to, where there is a ledger."""
+
+    token: int = 0
+    """The generation of that transcript that it goes up to."""
+
+    epoch: int = 0
+    """Under which ownership of it they were completed, or taken up."""
+
+    begun: bool = False
+    """A commit was begun for just these: nothing joins them any more."""
 
 
 class Generations:
@@ -61,17 +98,24 @@ class Generations:
         """Tell whether any uncommitted segment is this owner's."""
         return any(segment.owner == owner for segment in self._segments or ())
 
-    def complete(self, owner: int | None) -> int:
+    def owed_for(self, session_id: str) -> bool:
+        """Tell whether any uncommitted segment belongs to this session id."""
+        return any(segment.session_id == session_id for segment in self._segments or ())
+
+    def complete(
+        self, owner: int | None, session_id: str | None = None, token: int = 0, epoch: int = 0
+    ) -> int:
         """Count one more completed turn."""
         self.generation += 1
+        self._append(Segment(owner, self.generation, session_id, token, epoch))
+        return self.generation
+
+    def _append(self, segment: Segment) -> None:
         segments = self._segments
         if segments is None:
-            self._segments = [Segment(owner, self.generation)]
-        elif segments[-1].owner == owner and segments[-1] is not self.in_flight:
-            segments[-1].last = self.generation
-        else:
-            segments.append(Segment(owner, self.generation))
-        return self.generation
+            self._segments = [segment]
+        elif segments[-1] is self.in_flight or not _join(segments[-1], segment):
+            segments.append(segment)
 
     def begin_commit(self, offered: int | None = None) -> Segment | None:
         """Take the oldest segment in hand. `None` if there is none, one is in flight, or it has no owner
@@ -87,8 +131,9 @@ class Generations:
             oldest.owner = offered
         if oldest.owner is None:
             return None
-        while len(segments) > 1 and segments[1].owner == oldest.owner:
-            oldest.last = segments.pop(1).last
+        while len(segments) > 1 and _join(oldest, segments[1]):
+            del segments[1]
+        oldest.begun = oldest.session_id is not None
         self.in_flight = oldest
         return oldest
 
@@ -107,3 +152,61 @@ class Generations:
         self.committed = segment.last
         self._segments = self._segments[1:] or None
         return count
+
+    # With a ledger.
+
+    def resume(
+        self, session_id: str, epoch: int, *, generation: int, committed: int, intended: int = 0
+    ) -> int:
+        """Take up what the ledger has of a session id: turns that nobody here completed. They have no
+        owner yet. `intended` is what a commit was begun for, and never ended. Returns how many."""
+        before = self.generation
+        for token, begun in ((intended, True), (generation, False)):
+            if token > committed:
+                self.generation += token - committed
+                self._append(Segment(None, self.generation, session_id, token, epoch, begun))
+                committed = token
+        return self.generation - before
+
+    def take_over(self, owner: int) -> None:
+        """Give what nobody here completed to this owner."""
+        for segment in self._segments or ():
+            if segment.owner is None and segment.session_id is not None:
+                segment.owner = owner
+
+    def leave_to_nobody(self, owner: int) -> None:
+        """This owner commits nothing any more; what it has is nobody's again."""
+        for segment in self._segments or ():
+            if segment.owner == owner:
+                segment.owner = None
+
+    def disown(self, session_id: str, epoch: int) -> int:
+        """Another room answers for what was completed up to this epoch: here it counts as done. Returns
+        how many turns. A commit in flight is left alone: it learns of it by itself."""
+        kept: list[Segment] = []
+        gone, start = 0, self.committed
+        for segment in self._segments or ():
+            count, start = segment.last - start, segment.last
+            if (
+                segment.session_id == session_id
+                and segment.epoch <= epoch
+                and segment is not self.in_flight
+            ):
+                gone += count
+                for older in kept:
+                    older.last += count
+            else:
+                kept.append(segment)
+        self.committed += gone
+        self._segments = kept or None
+        return gone
+
+
+def _join(segment: Segment, later: Segment) -> bool:
+    """Make one segment of two, if they belong together."""
+    same_owner = segment.owner == later.owner
+    same_account = segment.session_id == later.session_id and segment.epoch == later.epoch
+    if not same_owner or not same_account or segment.begun or later.begun:
+        return False
+    segment.last, segment.token = later.last, later.token
+    return True

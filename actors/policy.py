@@ -46,6 +46,19 @@ class Policy:
     retry_most: float = 300.0
     """… up to this. Each is spread by a quarter either way."""
 
+    store_timeout: float | None = 10.0
+    """What is asked of the store and takes longer counts as failed."""
+
+    lease_ttl: float = 15.0
+    """With a store: a room that has not been heard of for so many seconds is taken for dead, and its
+    sessions for free. It is heard of three times as often."""
+
+    recover_at_once: int = 4
+    """With a store: how many sessions that another room left uncommitted are committed at a time."""
+
+    recover_tries: int = 10
+    """… and how often that is tried, with growing pauses, before one is left to an operator."""
+
     memory_budget: float | None = None
     """Bytes (a whole number), or a share of the memory that the process may have (0 < share <= 1)."""
 
@@ -60,13 +73,13 @@ class Policy:
     with the resident memory of the process. Called after a build and after every turn: be quick."""
 
     def __post_init__(self) -> None:
-        for name in ("cap", "max_waiting", "memory_batch"):
+        for name in ("cap", "max_waiting", "memory_batch", "recover_at_once", "recover_tries"):
             self._check_whole(name, least=0 if name == "max_waiting" else 1)
         for name in ("idle_ttl", "sweep_every", "session_ttl"):
             self._check_seconds(name, may_be_none=True)
-        for name in ("commit_timeout", "build_timeout", "teardown_timeout"):
+        for name in ("commit_timeout", "build_timeout", "teardown_timeout", "store_timeout"):
             self._check_seconds(name, may_be_none=True)
-        for name in ("retry_first", "retry_most"):
+        for name in ("retry_first", "retry_most", "lease_ttl"):
             self._check_seconds(name, may_be_none=False)
         if self.retry_most < self.retry_first:
             msg = f"retry_most must be retry_first ({self.retry_first}) or more, not {self.retry_most}"

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors import effects as effects_of
 from greenroom.actors._calls import check_wait
-from greenroom.actors._session_outcomes import SessionOutcomes
+from greenroom.actors._session_ledger import SessionLedger
 from greenroom.actors._session_state import Waiter
+from greenroom.actors.coherence import Remembered
 from greenroom.actors.effects import HIT, RESTED, Refusal
 from greenroom.actors.errors import SessionBusy
 from greenroom.actors.holding import held_around
@@ -38,23 +39,31 @@ from greenroom.messages import (
     DescribeSession,
     DrainSession,
     EndTurn,
+    EnterAgain,
     EvictAgent,
     ExpireCommit,
     ExpireSession,
     ExpireTurn,
     ForceSession,
     GiveBackTurn,
+    LeasePinned,
+    LeaseTaken,
+    LookAtLease,
     Reason,
+    RecoverSession,
     ReleaseAgent,
     ReportStanding,
     ResourcesClosed,
     RetryCommit,
+    RetryRecord,
     SessionFailure,
     SessionRow,
     StartCommit,
+    StoreAnswered,
     TeardownEnded,
     TurnEnded,
     TurnGranted,
+    TurnRecorded,
     UseSettings,
     WithdrawTurn,
 )
@@ -68,7 +77,7 @@ __all__ = ["Session"]
 logger = logging.getLogger("greenroom.actors")
 
 
-class Session(SessionOutcomes):
+class Session(SessionLedger):
     """One chat session: its agent, its turns, its generations, its resources and settings."""
 
     # Restarts.
@@ -83,6 +92,8 @@ class Session(SessionOutcomes):
             self._set_timer(waiter, ExpireTurn(turn=turn))
         for request, waiter in (state.committers or {}).items():
             self._set_timer(waiter, ExpireCommit(request=request))
+        if state.ledger is not None:
+            self._ask_the_store_again(state.ledger)
         if state.stage.retained:
             self._pause(effects_of.Pause(state.stage.tries))
         redo = state.redo
@@ -116,7 +127,8 @@ class Session(SessionOutcomes):
     def _begin_turn(self, turn: BeginTurn) -> TurnGranted | None:
         state, board = self._state, self._board
         stage = state.stage
-        effects = stage.begin(turn, board.policy.max_waiting)
+        entered = state.ledger is not None and self._enters_at_once(turn)
+        effects = stage.begin(turn, board.policy.max_waiting, entered=entered)
         if effects is HIT:
             state.used = next(board.uses)
             state.session_id = turn.session_id
@@ -144,7 +156,10 @@ class Session(SessionOutcomes):
         stage = state.stage
         incarnation = stage.agent
         effects = stage.end(
-            message.turn, completed=message.completed, discard=message.discard is not None
+            message.turn,
+            completed=message.completed,
+            discard=message.discard is not None,
+            recorded=state.ledger is not None and self._ends_at_once(message.turn),
         )
         if effects is None:
             logger.warning(
@@ -156,6 +171,11 @@ class Session(SessionOutcomes):
         if message.weight is not None and incarnation in state.tenants:
             state.tenants[incarnation].weight = message.weight
         generations = stage.generations
+        if stage.recording is not None and state.ledger is not None:
+            # Whoever ran the turn goes on when it is in the store.
+            state.ledger.ender = self.defer_reply()
+            self._perform(effects)
+            return None
         if effects is RESTED:
             state.idle_since = now = self._board.runtime.clock()
             state.sent = None
@@ -177,7 +197,8 @@ class Session(SessionOutcomes):
     # All others.
 
     def _give_back_turn(self, message: GiveBackTurn) -> None:
-        if self._state.stage.turn is message.end.turn:
+        stage = self._state.stage
+        if stage.turn is message.end.turn and stage.recording is None:
             self._end_turn(message.end)
 
     def _withdraw_turn(self, message: WithdrawTurn) -> None:
@@ -228,6 +249,8 @@ class Session(SessionOutcomes):
             incarnation, effects = adopted
             tenant = self._tenant(incarnation, message.agent, message.session_id)
             tenant.weight, tenant.adopted, tenant.loop = message.weight or 0, True, message.loop
+            if state.ledger is not None:
+                tenant.remembered = Remembered(message.session_id)  # and nothing known of it yet
             state.session_id = message.session_id
             state.used = next(self._board.uses)
             state.idle_since = None
@@ -258,20 +281,22 @@ class Session(SessionOutcomes):
         stage = state.stage
         tenant = state.tenants.get(stage.agent)
         resting = stage.turn is None and state.idle_since is not None
+        account = self._account_shown()
         row = SessionRow(
             key=self._key,
             session_id=state.session_id,
             state=stage.state,
             cached=bool(stage.agent) and stage.leaving is None,
             incarnation=stage.agent,
-            generation=stage.generations.generation,
-            committed=stage.generations.committed,
+            generation=stage.generations.generation if account is None else account.generation,
+            committed=stage.generations.committed if account is None else account.committed,
             waiting=self._waiting(),
             retained=stage.retained,
             idle_seconds=self.runtime.clock() - (state.idle_since or 0.0) if resting else None,
             weight=0 if tenant is None else tenant.weight,
             last_reason=stage.last_reason,
             last_error=state.last_error,
+            holder=self._holder(),
             standing=self._standing(),
         )
         self._perform(())
@@ -370,6 +395,7 @@ class Session(SessionOutcomes):
             self._perform(state.stage.drain())
 
     def _force_session(self, _: ForceSession) -> None:
+        self._give_up_recording()
         if self._state.stage.turn is not None:
             self._state.forced = True
             self._state.problem = "its turn was still running at the deadline"
@@ -415,27 +441,35 @@ class Session(SessionOutcomes):
         AbandonSession: _abandon_session,
         AdoptAgent: _adopt_agent,
         BeginTurn: _begin_turn,
-        BuildEnded: SessionOutcomes._build_ended,
+        BuildEnded: SessionLedger._build_ended,
         CloseSession: _close_session,
-        CommitEnded: SessionOutcomes._commit_ended,
+        CommitEnded: SessionLedger._commit_ended,
         CommitSession: _commit_session,
-        CommitStuck: SessionOutcomes._commit_stuck,
+        CommitStuck: SessionLedger._commit_stuck,
         CompleteElsewhere: _complete_elsewhere,
         DescribeSession: _describe_session,
         DrainSession: _drain_session,
         EndTurn: _end_turn,
+        EnterAgain: SessionLedger._enter_again,
         EvictAgent: _evict_agent,
         ExpireCommit: _expire_commit,
         ExpireSession: _expire_session,
         ExpireTurn: _expire_turn,
         ForceSession: _force_session,
         GiveBackTurn: _give_back_turn,
+        LeasePinned: SessionLedger._lease_pinned,
+        LeaseTaken: SessionLedger._lease_taken,
+        LookAtLease: SessionLedger._look_at_lease,
+        RecoverSession: SessionLedger._recover_session,
         ReleaseAgent: _release_agent,
         ReportStanding: _report_standing,
-        ResourcesClosed: SessionOutcomes._resources_closed,
-        RetryCommit: SessionOutcomes._retry_commit,
-        StartCommit: SessionOutcomes._start_commit,
-        TeardownEnded: SessionOutcomes._teardown_ended,
+        ResourcesClosed: SessionLedger._resources_closed,
+        RetryCommit: SessionLedger._retry_commit,
+        RetryRecord: SessionLedger._retry_record,
+        StartCommit: SessionLedger._start_commit,
+        StoreAnswered: SessionLedger._store_answered,
+        TeardownEnded: SessionLedger._teardown_ended,
+        TurnRecorded: SessionLedger._turn_recorded,
         UseSettings: _use_settings,
         WithdrawTurn: _withdraw_turn,
     }

@@ -29,13 +29,27 @@ neither: the next incarnation is built beside what leaves. Commits are one at a 
 oldest first. A commit's hook is called only while its owner is not in a turn, so that it never sees half
 of one: when it is sent on its way, and again at the last moment, on the worker (`start_commit`). A turn
 that begins after that does not wait for it, and is not covered by it.
+
+With a store (`checked`), a turn has two more steps, in which the place is in use and its agent idle:
+
+                begin                   the store answers
+    IDLE, EMPTY ──────> ENTERING ──────────────────────────> as above: IN TURN, or BUILDING
+                         │     ^ held by another room: again after a pause
+                         └─────┘
+                end                     the store answers
+    IN TURN ──────> RECORDING ─────────────────────────────> IDLE; LOST: the agent is let go
+
+The store says whether the session is this room's (else the turn waits, or is refused) and whether the
+agent still knows its transcript (else it is let go first). What it has of turns that nobody here completed
+is *resumed*: the next agent commits them, or one that is built for nothing else (`recover`). What another
+room has taken over is *lost*: nobody here commits it any more.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from greenroom.actors.effects import (
     HIT,
@@ -47,12 +61,17 @@ from greenroom.actors.effects import (
     CommitGaveUp,
     Effect,
     EndLife,
+    Enter,
+    EnterLater,
+    Entry,
     Grant,
     Insert,
     Interrupt,
     LifeOver,
     Pause,
     Phase,
+    Record,
+    Recorded,
     Refusal,
     Refuse,
     Retain,
@@ -67,6 +86,9 @@ if TYPE_CHECKING:
     from greenroom.messages import BeginTurn
 
 __all__ = ["Leaver", "Stage", "Wish"]
+
+ENTERING = -1
+"""In the place of the incarnation that is being built: the store is being asked first."""
 
 
 @dataclass(slots=True)
@@ -87,6 +109,13 @@ class Wish:
     close: bool
 
 
+class Ending(NamedTuple):
+    """How a turn was given back."""
+
+    completed: bool
+    discard: bool
+
+
 class Stage:
     """The turns and agents of one session."""
 
@@ -96,9 +125,11 @@ class Stage:
         "agent",
         "builder",
         "building",
+        "checked",
         "closing",
         "draining",
         "ending",
+        "entries",
         "failed",
         "flush_to",
         "generations",
@@ -111,6 +142,8 @@ class Stage:
         "leaving",
         "life",
         "life_began",
+        "recording",
+        "rescuers",
         "signature",
         "started",
         "stuck",
@@ -120,7 +153,9 @@ class Stage:
         "waiting",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, checked: bool = False) -> None:
+        self.checked = checked
+        """There is a store, which is asked before a turn begins and after it has ended."""
         self.generations = Generations()
         self.turn: BeginTurn | None = None
         self.waiting: deque[BeginTurn] | None = None
@@ -131,6 +166,12 @@ class Stage:
         self.building = 0
         self.builder: BeginTurn | None = None
         """The turn that is being built for. `None` if it was withdrawn meanwhile."""
+        self.entries = 0
+        """How often the store was asked in vain for the turn that is to begin."""
+        self.recording: Ending | None = None
+        """How the turn has ended that the store is being told of."""
+        self.rescuers: frozenset[int] | None = None
+        """Agents that are being built for nothing but to commit what was resumed."""
         self.late: frozenset[int] | None = None
         """Builds that were given up and have not come back: their agents will have to be let go."""
         self.leaving: Reason | None = None
@@ -170,7 +211,17 @@ class Stage:
         """Whether a build, commit, release or close is under way."""
         committing = self.generations.in_flight is not None and not self.stuck
         tearing = any(leaver.phase is not Phase.RETAINED for leaver in (self.leavers or {}).values())
-        return bool(self.building or committing or tearing or self.closing)
+        return bool(self.building or self.rescuers or committing or tearing or self.closing)
+
+    @property
+    def entering(self) -> bool:
+        """Whether the store is being asked for a turn that is to begin."""
+        return self.building == ENTERING
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the agent in its place is in a turn, or about to be."""
+        return self.turn is not None or (self.entering and bool(self.agent))
 
     @property
     def retained(self) -> int:
@@ -181,6 +232,8 @@ class Stage:
     def blank(self) -> bool:
         """Whether there is nothing to do and nothing to remember."""
         if self.agent or self.building or self.turn or self.waiting or self.leavers or self.ending:
+            return False
+        if self.rescuers:
             return False
         if self.generations.in_flight is not None and not self.stuck:
             return False
@@ -200,7 +253,7 @@ class Stage:
         if self.turn is not None:
             return "in turn"
         if self.building:
-            return "building"
+            return "entering" if self.entering else "building"
         if self.agent:
             return "idle" if self.leaving is None else "leaving"
         if self.leavers:
@@ -209,11 +262,18 @@ class Stage:
 
     # Turns.
 
-    def begin(self, turn: BeginTurn, most_waiting: int) -> tuple[Effect, ...] | list[Effect]:
-        """Somebody wants a turn."""
+    def begin(
+        self, turn: BeginTurn, most_waiting: int, *, entered: bool = False
+    ) -> tuple[Effect, ...] | list[Effect]:
+        """Somebody wants a turn. `entered`: the store need not be asked."""
         if self.turn is None and not self.building and not self.draining and not self.failed:
             # Nobody waits either: whoever ends a turn or a build serves the next.
-            if self.agent and self.leaving is None and self._fits(turn):
+            if (
+                self.agent
+                and self.leaving is None
+                and (entered or not self.checked)
+                and self._fits(turn)
+            ):
                 self.turn = turn
                 return HIT
             effects: list[Effect] = []
@@ -227,10 +287,15 @@ class Stage:
         self.waiting.append(turn)
         return [Wait(turn)]
 
-    def end(self, turn: BeginTurn, *, completed: bool, discard: bool) -> list[Effect] | None:
-        """A turn is given back. `None` if it was over before."""
-        if turn is not self.turn:
+    def end(
+        self, turn: BeginTurn, *, completed: bool, discard: bool, recorded: bool = False
+    ) -> list[Effect] | None:
+        """A turn is given back. `None` if it was before. `recorded`: the store need not be told."""
+        if turn is not self.turn or self.recording is not None:
             return None
+        if self.checked and not recorded:
+            self.recording = Ending(completed, discard)
+            return [Record(turn, completed)]
         self.turn = None
         if completed:
             self.generations.complete(self.agent)
@@ -243,14 +308,91 @@ class Stage:
 
     def withdraw(self, turn: BeginTurn) -> list[Effect]:
         """Whoever wanted this turn has left, at whatever point."""
-        if turn is self.turn:
-            return self.end(turn, completed=False, discard=False) or [TurnOver(turn)]
-        self._leave_queue(turn)
-        return []
+        if turn is not self.turn:
+            self._leave_queue(turn)
+            return []
+        effects = self.end(turn, completed=False, discard=False)
+        return [TurnOver(turn)] if effects is RESTED else effects or []
 
     def expire(self, turn: BeginTurn) -> list[Effect]:
         """A turn has waited long enough. If it has begun meanwhile, it has not waited in vain."""
         return [Refuse(turn, Refusal.TIMEOUT)] if self._leave_queue(turn) else []
+
+    # The store.
+
+    def entered(self, verdict: Entry) -> list[Effect]:
+        """The store has answered for the turn that is to begin."""
+        effects: list[Effect] = []
+        if not self.entering:
+            return effects
+        turn = self.builder
+        if verdict is Entry.HELD and turn is not None and not turn.reject:
+            self.entries += 1
+            return [EnterLater(self.entries)]
+        self._stop_entering()
+        if turn is None:
+            self._after_turn(False, effects)
+        elif verdict is Entry.HELD or verdict is Entry.AWAY:
+            why = Refusal.ELSEWHERE if verdict is Entry.HELD else Refusal.STORE
+            effects.append(Refuse(turn, why))
+            self._after_turn(False, effects)
+        else:
+            if verdict is Entry.STALE and self.agent:
+                self._let_go(Reason.COHERENCE, close=False, effects=effects)
+            self._seat(turn, effects)
+        return effects
+
+    def enter_again(self) -> list[Effect]:
+        """The pause is over, after which the store is to be asked again."""
+        if not self.entering:
+            return []
+        if self.builder is not None:
+            return [Enter(self.builder)]
+        effects: list[Effect] = []
+        self._stop_entering()
+        self._after_turn(False, effects)
+        return effects
+
+    def recorded(
+        self, outcome: Recorded, session_id: str | None = None, token: int = 0, epoch: int = 0
+    ) -> list[Effect]:
+        """The store has answered for the turn that has ended: it was number `token` of its session id."""
+        effects: list[Effect] = []
+        turn, ending = self.turn, self.recording
+        if turn is None or ending is None:
+            return effects
+        self.turn = self.recording = None
+        effects.append(TurnOver(turn))
+        if outcome is Recorded.LOST:
+            self._lose(session_id, epoch, effects)
+            if self.agent:
+                self._let_go(Reason.COHERENCE, close=False, effects=effects)
+        elif ending.completed:
+            self.generations.complete(self.agent, session_id, token, epoch)
+        self._after_turn(ending.discard, effects)
+        return effects
+
+    def resume(
+        self, session_id: str, epoch: int, *, generation: int, committed: int, intended: int
+    ) -> None:
+        """The session id is ours now, with what its ledger says. The next agent in its place answers for
+        what is uncommitted."""
+        self.generations.resume(
+            session_id, epoch, generation=generation, committed=committed, intended=intended
+        )
+
+    def lose(self, session_id: str, epoch: int) -> list[Effect]:
+        """Another room has had the session id since, and answers for what was uncommitted here."""
+        effects: list[Effect] = []
+        self._lose(session_id, epoch, effects)
+        self._pump(effects)
+        return effects
+
+    def recover(self) -> int:
+        """What was resumed is to be committed by an agent that is built for nothing else: its number."""
+        self.incarnations += 1
+        self.rescuers = (self.rescuers or frozenset()) | {self.incarnations}
+        return self.incarnations
 
     # Builds.
 
@@ -263,11 +405,12 @@ class Stage:
         late = self.late or frozenset()
         if returned:
             self.late = (late - {incarnation}) or None
-        elif incarnation == self.building:
+        elif incarnation == self.building or incarnation in (self.rescuers or ()):
             self.late = late | {incarnation}
         if incarnation != self.building:
             if succeeded:
-                self._add_leaver(incarnation, Reason.DISCARD, close=self.draining, effects=effects)
+                self._built_for_no_turn(incarnation, effects)
+            self.rescuers = (self.rescuers or frozenset()) - {incarnation} or None
             return effects
         turn, self.builder, self.building = self.builder, None, 0
         if not succeeded:
@@ -283,6 +426,15 @@ class Stage:
         else:
             self._after_turn(False, effects)
         return effects
+
+    def _built_for_no_turn(self, incarnation: int, effects: list[Effect]) -> None:
+        """It is let go at once: when it has committed what it was built for, or for nobody, too late."""
+        why = Reason.DISCARD
+        if incarnation in (self.rescuers or ()):
+            why = Reason.RECOVERY
+            self.generations.take_over(incarnation)
+        self._add_leaver(incarnation, why, close=self.draining, effects=effects)
+        self._pump(effects)
 
     def adopt(self, signature: str | None) -> tuple[int, list[Effect]] | None:
         """An agent was built elsewhere. `None` if the session is busy; else its incarnation."""
@@ -302,7 +454,7 @@ class Stage:
 
     def release(self, reason: Reason) -> list[Effect]:
         """The supervisor asks for the agent: yes, unless it is in a turn."""
-        if not self.agent or self.turn is not None or self.leaving is not None:
+        if not self.agent or self.in_use or self.leaving is not None:
             return [AnswerRelease(False)]
         effects: list[Effect] = [AnswerRelease(True)]
         self._release(reason, effects)
@@ -408,6 +560,20 @@ class Stage:
         self._pump(effects)
         return effects
 
+    def commit_lost(self) -> list[Effect]:
+        """The commit in flight came too late: another room has the session id, and answers for it."""
+        effects: list[Effect] = []
+        segment = self.generations.in_flight
+        if segment is None or segment.session_id is None:
+            return effects
+        self.generations.put_off_commit()
+        self.started = self.stuck = self.try_again = False
+        self._lose(segment.session_id, segment.epoch, effects)
+        if self.agent and not self.in_use and segment.owner == self.agent:
+            self._let_go(Reason.COHERENCE, close=False, effects=effects)
+        self._pump(effects)
+        return effects
+
     def commit_stuck(self) -> list[Effect]:
         """The commit in flight has had its time. It stays the one in flight: two never overlap."""
         effects: list[Effect] = []
@@ -455,7 +621,12 @@ class Stage:
         effects: list[Effect] = []
         if self.turn is not None:
             turn, self.turn = self.turn, None
+            self.recording = None
             effects += [TurnOver(turn), Interrupt(self.agent)]
+            self._close(Reason.SHUTDOWN, effects)
+            self._pump(effects)
+        elif self.entering:
+            self._stop_entering()
             self._close(Reason.SHUTDOWN, effects)
             self._pump(effects)
         return effects
@@ -488,8 +659,21 @@ class Stage:
         return Refusal.OVERLOADED if len(self.waiting or ()) >= most_waiting else None
 
     def _serve(self, turn: BeginTurn, effects: list[Effect]) -> None:
-        """Give the turn the agent that is there, or begin to build one. Nothing else is going on."""
+        """Nothing else is going on: it is this turn's turn."""
+        if self.checked:
+            self.building = ENTERING
+            self.builder = turn
+            effects.append(Enter(turn))
+        else:
+            self._seat(turn, effects)
+
+    def _stop_entering(self) -> None:
+        self.builder, self.building, self.entries = None, 0, 0
+
+    def _seat(self, turn: BeginTurn, effects: list[Effect]) -> None:
+        """Give the turn the agent that is there, or begin to build one."""
         if self.agent and self._fits(turn):
+            self.generations.take_over(self.agent)
             self.leaving = None
             self.turn = turn
             effects.append(Grant(turn, reused=True, reason=None))
@@ -523,12 +707,16 @@ class Stage:
         """Take a turn out of the queue. False if it does not wait."""
         if turn is self.builder:
             self.builder = None
-            if self.waiting and self._fits(self.waiting[0]):
+            if self.waiting and self._serves_as_well(self.waiting[0], turn):
                 self.builder = self.waiting.popleft()
             return True
         before = len(self.waiting or ())
         self.waiting = deque(other for other in self.waiting or () if other is not turn) or None
         return len(self.waiting or ()) < before
+
+    def _serves_as_well(self, other: BeginTurn, turn: BeginTurn) -> bool:
+        """Whether what is being done for this turn is just what that other one needs."""
+        return other.session_id == turn.session_id if self.entering else self._fits(other)
 
     def _refuse_all(self, why: Refusal, effects: list[Effect]) -> None:
         refused = [] if self.builder is None else [self.builder]
@@ -538,6 +726,7 @@ class Stage:
 
     def _put_in_place(self, incarnation: int, effects: list[Effect]) -> None:
         self.agent = incarnation
+        self.generations.take_over(incarnation)
         self.known = True
         effects.append(Insert(incarnation, self.last_reason))
 
@@ -575,7 +764,11 @@ class Stage:
                 self._tear_down(incarnation, leaver, effects)
 
     def _retain(self, incarnation: int, leaver: Leaver, effects: list[Effect]) -> None:
-        if self.draining:
+        if leaver.reason is Reason.RECOVERY:
+            # It was here for this commit only. The ledger has the turns, and another try is made later.
+            self.generations.leave_to_nobody(incarnation)
+            self._tear_down(incarnation, leaver, effects)
+        elif self.draining:
             self._tear_down(incarnation, leaver, effects)  # there will be no other try
         else:
             leaver.phase = Phase.RETAINED
@@ -644,7 +837,13 @@ class Stage:
         if segment is None:
             self._commit_failed(effects)  # there is nobody who could
         else:
-            effects.append(Commit(committer, segment.last))
+            generation = segment.token or segment.last
+            effects.append(Commit(committer, generation, segment.session_id, segment.epoch))
+
+    def _lose(self, session_id: str | None, epoch: int, effects: list[Effect]) -> None:
+        if session_id is not None:
+            self.generations.disown(session_id, epoch)
+        self._let_the_committed_go(effects)
 
     def _let_the_committed_go(self, effects: list[Effect]) -> None:
         if self.leaving is not None and not self.generations.owes(self.agent):

@@ -14,6 +14,7 @@ turn, and no finished turn ever forgotten.
 - `greenroom.actors`: the actor runtime, on pykka, and the session actor.
 - `greenroom.messages`: what actors send each other; events are among them.
 - `greenroom.supervisor`: what is kept alive, and what is restarted.
+- `greenroom.store`: transcripts, and the ledger of completed turns.
 - `greenroom.testing`: agents, clocks and faults for your tests.
 """
 
@@ -26,6 +27,8 @@ from greenroom.actors import (
     BuildContext,
     BuildFailed,
     GreenroomError,
+    LostOwnership,
+    NotRecorded,
     NotSettled,
     Overloaded,
     Policy,
@@ -33,8 +36,10 @@ from greenroom.actors import (
     SessionBusy,
     SessionFailed,
     Settings,
+    StoreAway,
     TurnTimeout,
 )
+from greenroom.actors.lifecycle import Generation
 from greenroom.messages import (
     CommitOutcome,
     DrainReport,
@@ -53,8 +58,11 @@ __all__ = [
     "DrainReport",
     "Event",
     "Explanation",
+    "Generation",
     "Greenroom",
     "GreenroomError",
+    "LostOwnership",
+    "NotRecorded",
     "NotSettled",
     "Overloaded",
     "Policy",
@@ -65,6 +73,7 @@ __all__ = [
     "SessionFailed",
     "SessionRow",
     "Settings",
+    "StoreAway",
     "Turn",
     "TurnTimeout",
 ]

@@ -18,6 +18,7 @@ from greenroom.actors import (
     AgentHooks,
     Board,
     GreenroomError,
+    NotRecorded,
     NotSettled,
     Policy,
     RoomClosed,
@@ -27,6 +28,7 @@ from greenroom.actors import (
     Settings,
 )
 from greenroom.actors._calls import check_function, check_wait, is_async
+from greenroom.actors.bookkeeping import Bookkeeping, check_durability
 from greenroom.actors.holding import held_around, held_here
 from greenroom.messages import (
     AdoptAgent,
@@ -98,6 +100,7 @@ class Greenroom:
         *,
         policy: Policy | None = None,
         store: Any = None,
+        durability: Literal["full", "normal", "off"] = "full",
         hooks: AgentHooks | None = None,
         prepare: Callable[[Any, Turn], Any] | None = None,
         runtime: Runtime | None = None,
@@ -107,7 +110,14 @@ class Greenroom:
         Args:
             build: makes an agent from a `BuildContext`. May be slow, may raise, may be async.
             policy: the bounds; see `Policy`.
-            store: passed on to `build` as `context.store`.
+            store: where transcripts and the ledger of completed turns are: a URL
+                (`sqlite:///greenroom.db`, `postgresql://…`), which the room opens and closes, or an
+                object with the methods of `greenroom.store.Store`. Passed on to `build` as
+                `context.store`.
+            durability: what a completed turn survives, once its `with` block is left. `full`: the end
+                of the process and a power cut. `normal`: the end of the process, by SIGKILL too; a
+                power cut may cost the last moments. `off`: neither; the room then only reads the store,
+                to see whether others have written, and does not keep two rooms apart.
             hooks: functions in the place of the agents' own methods; see `AgentHooks`.
             prepare: called as `prepare(agent, turn)` before every turn, reused agent or not: for what
                 changes from turn to turn, and for flags that the last turn may have left set.
@@ -121,7 +131,9 @@ class Greenroom:
         self._owns_runtime = runtime is None
         self.runtime = Runtime(name="greenroom") if runtime is None else runtime
         self._prepare = prepare
-        self._board = Board(self.runtime, build, policy, hooks or AgentHooks(), store)
+        self._opened_store: Any = None
+        books = self._keep_books(store, durability, policy.lease_ttl)
+        self._board = Board(self.runtime, build, policy, hooks or AgentHooks(), books)
         self._keeper = self.runtime.start(Keeper, self._board, resident)
         self._supervisor: ActorRef[Any] = self._keeper.proxy().start_supervisor().get()
         self._report: DrainReport | None = None
@@ -129,6 +141,17 @@ class Greenroom:
         self._closed = False
         self._why_closed = "the room is being drained, or is closed. Open another one"
         _open_rooms.add(self)
+
+    def _keep_books(self, store: Any, durability: str, lease_ttl: float) -> Bookkeeping | None:
+        if isinstance(store, str):
+            from greenroom.store import open_store  # SQLAlchemy is for those who have a store
+
+            check_durability(durability)
+            self._opened_store = store = open_store(store, durability=durability)
+        if store is None:
+            check_durability(durability)
+            return None
+        return Bookkeeping(store, durability=durability, lease_ttl=lease_ttl)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "draining" if self._board.draining else "open"
@@ -208,10 +231,12 @@ class Greenroom:
             if session is not None:
                 return cast("int | None", session.ask(end))
             _too_late(key)
+        except GreenroomError:
+            raise  # it is over, and this is what came of it
         except pykka.ActorDeadError:
             _too_late(key)
-        except Exception:
-            _insist(session, end)
+        except Exception as error:
+            self._insist(session, end, error)
         return None
 
     async def _end_async(self, key: str, end: EndTurn) -> int | None:
@@ -220,14 +245,26 @@ class Greenroom:
             if session is not None:
                 return cast("int | None", await session.ask(end, block=False))
             _too_late(key)
+        except GreenroomError:
+            raise
         except pykka.ActorDeadError:
             _too_late(key)
-        except Exception:
-            _insist(session, end)
+        except Exception as error:
+            self._insist(session, end, error)
         except BaseException:
-            _insist(session, end)  # cancelled: whatever the answer will be, nobody hears it
+            # Cancelled: whatever the answer will be, nobody hears it.
+            _tell(session, GiveBackTurn(end=end))
             raise
         return None
+
+    def _insist(self, session: ActorRef[Session] | None, end: EndTurn, error: Exception) -> None:
+        """The session could not handle it, and said so. As a notice, it is its supervisor's business: the
+        session is restarted, and does not get away without handling it."""
+        _tell(session, GiveBackTurn(end=end))
+        books = self._board.books
+        if books is not None and books.ledger and end.completed:
+            msg = "the turn is given back, but whether it was recorded could not be learned"
+            raise NotRecorded(msg) from error
 
     def _withdraw(self, key: str, request: BeginTurn) -> None:
         _tell(self._board.directory.get(key), WithdrawTurn(turn=request))
@@ -249,7 +286,7 @@ class Greenroom:
     def has_uncommitted(self, key: str) -> bool:
         """Tell whether a session has completed turns that are not committed."""
         row = self._ask_session(key, DescribeSession())
-        return row is not None and row.generation > row.committed
+        return row is not None and row.standing.dirty
 
     # What is cached.
 
@@ -441,6 +478,8 @@ class Greenroom:
         self._keeper.stop(block=False)
         if self._owns_runtime:
             self.runtime.close(timeout=1.0)
+        if self._opened_store is not None:
+            self._opened_store.close()
 
     def _flush_events(self, patience: float) -> None:
         """Give listeners a moment to hear of the end."""
@@ -540,12 +579,6 @@ def _tell(session: ActorRef[Session] | None, message: Any) -> None:
             session.tell(message)
     except pykka.ActorDeadError:
         pass
-
-
-def _insist(session: ActorRef[Session] | None, end: EndTurn) -> None:
-    """The session could not handle it, and said so. As a notice, it is its supervisor's business: the
-    session is restarted, and does not get away without handling it."""
-    _tell(session, GiveBackTurn(end=end))
 
 
 def _too_late(key: str) -> None:

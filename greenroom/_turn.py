@@ -180,7 +180,12 @@ class Turn:
         traceback: TracebackType | None,
     ) -> None:
         end = self._give_back(exception_type is None)
-        self._ended(await self._room._end_async(self._key, end))
+        try:
+            generation = await self._room._end_async(self._key, end)
+        except BaseException:
+            self._ended(None)
+            raise
+        self._ended(generation)
 
     # Both.
 

@@ -21,8 +21,12 @@ __all__ = [
     "CommitSucceeded",
     "Event",
     "HookFailure",
+    "OwnershipLost",
+    "RecoveryFailure",
     "SessionEnded",
     "SessionFailure",
+    "SessionRecovered",
+    "StoreFailure",
 ]
 
 
@@ -31,7 +35,7 @@ class Event(Notice):
     """Something happened to a session."""
 
     kind: ClassVar[str] = "event"
-    """`build`, `hit`, `release`, `close`, `commit`, `retain`, `end` or `failure`."""
+    """`build`, `hit`, `release`, `close`, `commit`, `retain`, `end`, `lost`, `recover` or `failure`."""
 
     key: str
 
@@ -150,3 +154,44 @@ class SessionEnded(Event):
 
     kind: ClassVar[str] = "end"
     reason: Reason
+
+
+@message()
+class StoreFailure(Event):
+    """The store could not be asked, or told. The agent that is there goes on; nothing is forgotten."""
+
+    kind: ClassVar[str] = "failure"
+    reason: ClassVar[Reason] = Reason.FAILURE
+    session_id: str
+    what: str
+    """What was to be done: `begin`, `record` or `commit`."""
+
+    error: BaseException
+
+
+@message()
+class OwnershipLost(Event):
+    """Another room has taken a session id over, with what was uncommitted of it here."""
+
+    kind: ClassVar[str] = "lost"
+    session_id: str
+    turns: int
+    """How many uncommitted turns went with it."""
+
+
+@message()
+class SessionRecovered(Event):
+    """What another room had left uncommitted was committed."""
+
+    kind: ClassVar[str] = "recover"
+    session_id: str
+
+
+@message()
+class RecoveryFailure(Event):
+    """What another room had left uncommitted could not be committed. It is tried again, not for ever."""
+
+    kind: ClassVar[str] = "failure"
+    reason: ClassVar[Reason] = Reason.FAILURE
+    session_id: str
+    problem: str

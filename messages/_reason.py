@@ -23,7 +23,10 @@ class Reason(StrEnum):
     """The next turn came with another signature."""
 
     COHERENCE = "coherence"
-    """Another process wrote to the session."""
+    """Another process wrote to the session, or has taken it over."""
+
+    RECOVERY = "recovery"
+    """It was built only to commit what a room before this one left uncommitted."""
 
     EXPLICIT = "explicit"
     """The gateway asked for it: `evict()`, `end()`, or another agent was adopted."""

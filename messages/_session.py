@@ -210,7 +210,7 @@ class SessionRow:
     key: str
     session_id: str | None
     state: str
-    """`in turn`, `building`, `idle`, `leaving`, `closing`, `retained`, `known` or `failed`."""
+    """`in turn`, `entering`, `building`, `idle`, `leaving`, `closing`, `retained`, `known`, `failed`."""
 
     cached: bool
     incarnation: int
@@ -222,6 +222,9 @@ class SessionRow:
     weight: int
     last_reason: Reason | None
     last_error: str | None
+    holder: str | None
+    """With a store: the room that has the session, as far as is known. `None`: nobody."""
+
     standing: Standing
 
 

@@ -65,6 +65,8 @@ class Standing:
     """There is nothing to remember about it."""
 
     failed: bool = False
+    unrecorded: bool = False
+    """The store could not be told of everything yet."""
 
 
 @message()
@@ -230,6 +232,19 @@ class RoomStats:
     """Session actors that failed and were restarted."""
 
     sessions_ended: int = 0
+    store_failures: int = 0
+    """How often the store could not be asked, or told."""
+
+    ownership_lost: int = 0
+    """How often another room took a session over."""
+
+    recovered: int = 0
+    """Sessions that another room had left uncommitted, and that were committed."""
+
+    recovery_failures: int = 0
+    unrecorded: int = 0
+    """Sessions with completed turns that the store could not be told of yet."""
+
     reasons: Mapping[str, int] = field(default_factory=dict[str, int])
     """Releases and closes by reason."""
 

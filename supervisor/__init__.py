@@ -3,10 +3,12 @@
 The supervisor holds order and bounds. It never takes an agent away: it asks the session to release it,
 and a session in a turn says no.
 
-    Keeper                restarts the supervisor if it fails
-      └ CacheSupervisor   order and bounds, listeners, drain; restarts sessions that fail
-          ├ Session       one for each key (`greenroom.actors`)
-          └ Announcer     one for each listener
+    Keeper                restarts the other three if they fail
+      ├ CacheSupervisor   order and bounds, listeners, drain; restarts sessions that fail
+      │   ├ Session       one for each key (`greenroom.actors`)
+      │   └ Announcer     one for each listener
+      ├ Clerk             with a store: writes to it, for all sessions at once
+      └ Recovery          with a ledger: takes up what other rooms have left
 
 `eviction.py` (order of use, order of rest, cap, memory, expiry) and `drain.py` are pure: they decide,
 the supervisor sends the messages. Guarantees, with their tests in `tests/`:
@@ -18,6 +20,7 @@ the supervisor sends the messages. Guarantees, with their tests in `tests/`:
   5 s; then it takes no turn until it is ended. Others notice nothing.
 - A supervisor that fails learns its order from the sessions.
 - A drain answers within a second of its deadline, whatever hangs.
+- What sessions ask of the store is written in their order, everything that waits in one transaction.
 """
 
 from greenroom.supervisor._meter import MemoryUnknown, resident

@@ -58,6 +58,7 @@ class SupervisorBooks(Actor):
         """When each session was last active, for those that may expire."""
         self._uses: dict[str, int] = {}
         self._dirty: set[str] = set()
+        self._unrecorded: set[str] = set()
         self._busy: set[str] = set()
         self._broken: set[str] = set()
         self._waiting: dict[str, int] = {}
@@ -71,6 +72,7 @@ class SupervisorBooks(Actor):
 
     def _note(self, key: str, standing: Standing) -> None:
         _put(self._dirty, key, standing.dirty)
+        _put(self._unrecorded, key, standing.unrecorded)
         _put(self._busy, key, standing.busy)
         _put(self._broken, key, standing.failed)
         _count(self._waiting, key, standing.waiting)
@@ -110,6 +112,7 @@ class SupervisorBooks(Actor):
             retained=sum(self._retained.values()),
             busy=len(self._busy),
             failed=len(self._broken),
+            unrecorded=len(self._unrecorded),
             weight=self._residents.weight,
             reasons=dict(state.reasons),
             events_dropped=sum(self._dropped(ref) for ref in state.listeners.values()),

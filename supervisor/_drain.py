@@ -5,8 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import pykka
+
 from greenroom.messages import (
     AbandonSession,
+    BooksClosed,
+    CloseBooks,
     DrainDeadline,
     DrainReport,
     DrainRoom,
@@ -15,7 +19,7 @@ from greenroom.messages import (
     SessionDrained,
 )
 from greenroom.supervisor._bounds import SupervisorBounds
-from greenroom.supervisor.drain import ABANDON, FORCE, STAGES, DrainBooks
+from greenroom.supervisor.drain import ABANDON, ANSWER, FORCE, REPORT, STAGES, DrainBooks
 
 __all__ = ["SupervisorDrain"]
 
@@ -27,7 +31,7 @@ class SupervisorDrain(SupervisorBounds):
 
     def _drain_room(self, message: DrainRoom) -> DrainReport | None:
         state, board = self._state, self._board
-        if state.report is not None:
+        if state.report is not None and state.books_closed:
             return state.report
         state.draining.append(self.defer_reply())
         if state.drain is None:
@@ -52,6 +56,8 @@ class SupervisorDrain(SupervisorBounds):
             self._deliver(ref, message)
 
     def _drain_deadline(self, message: DrainDeadline) -> None:
+        if message.stage == ANSWER:
+            self._answer_drain()
         if self._state.drain is None or self._state.report is not None:
             return
         if message.stage == FORCE:
@@ -60,7 +66,7 @@ class SupervisorDrain(SupervisorBounds):
         elif message.stage == ABANDON:
             self._tell_pending(AbandonSession())
             self._look_whether_drained()
-        else:
+        elif message.stage == REPORT:
             self._report(self._state.drain)
 
     def _session_drained(self, message: SessionDrained) -> None:
@@ -85,6 +91,28 @@ class SupervisorDrain(SupervisorBounds):
             len(report.failed),
             len(report.abandoned),
         )
+        self._close_books()
+
+    def _close_books(self) -> None:
+        """Hand everything over to other rooms, where there is a store."""
+        clerk = self._board.clerk
+        try:
+            if clerk is not None:
+                closed = clerk.ask(CloseBooks(), block=False)
+                self.pipe_to_self(closed, lambda _: BooksClosed(), lambda _: BooksClosed())
+        except pykka.ActorDeadError:
+            clerk = None
+        if clerk is None:
+            self._answer_drain()
+
+    def _books_closed(self, _: BooksClosed) -> None:
+        self._answer_drain()
+
+    def _answer_drain(self) -> None:
+        state = self._state
+        if state.report is None:
+            return
+        state.books_closed = True
         waiting, state.draining = state.draining, []
         for reply in waiting:
-            reply.set(report)
+            reply.set(state.report)

@@ -15,7 +15,11 @@ from greenroom.messages import (
     DrainReport,
     Event,
     HookFailure,
+    OwnershipLost,
+    RecoveryFailure,
     SessionEnded,
+    SessionRecovered,
+    StoreFailure,
 )
 from greenroom.supervisor.announcer import Announcer
 from greenroom.supervisor.drain import DrainBooks
@@ -35,7 +39,11 @@ COUNTED: dict[type[Event], str] = {
     CommitFailure: "commit_failures",
     BuildFailure: "build_failures",
     HookFailure: "hook_failures",
+    OwnershipLost: "ownership_lost",
+    RecoveryFailure: "recovery_failures",
     SessionEnded: "sessions_ended",
+    SessionRecovered: "recovered",
+    StoreFailure: "store_failures",
 }
 """Which counter an event is for."""
 
@@ -50,8 +58,12 @@ COUNTERS = (
     "commit_failures",
     "build_failures",
     "hook_failures",
+    "ownership_lost",
+    "recovered",
+    "recovery_failures",
     "restarts",
     "sessions_ended",
+    "store_failures",
 )
 
 
@@ -93,4 +105,6 @@ class SupervisorState:
         self.drain: DrainBooks | None = None
         self.draining: list[Reply] = []
         self.report: DrainReport | None = None
+        self.books_closed = False
+        """Whoever waits for the drain has been answered, and the next one may be at once."""
         self.redo: Any = None

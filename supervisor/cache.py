@@ -27,6 +27,7 @@ from greenroom.messages import (
     AgentReleased,
     AgentRetained,
     AgentReused,
+    BooksClosed,
     BuildFailure,
     CommitFailure,
     CommitSucceeded,
@@ -45,6 +46,8 @@ from greenroom.messages import (
     ListListeners,
     MemoryGivenBack,
     OpenSession,
+    OwnershipLost,
+    RecoveryFailure,
     ReleaseAnswered,
     ReportStanding,
     RoomStats,
@@ -52,10 +55,12 @@ from greenroom.messages import (
     SessionDrained,
     SessionEnded,
     SessionFailure,
+    SessionRecovered,
     SessionStopped,
     SettleRoom,
     Standing,
     StopListening,
+    StoreFailure,
     SweepRoom,
     TurnEnded,
 )
@@ -94,6 +99,8 @@ class CacheSupervisor(SupervisorDrain):
                 self._recovering.add(key)
         if state.drain is not None and state.report is None:
             self._set_drain_timers(state.drain)
+        elif state.report is not None and not state.books_closed:
+            self._close_books()
         if state.redo is not None:
             self.on_receive(state.redo)
             state.redo = None
@@ -343,6 +350,11 @@ class CacheSupervisor(SupervisorDrain):
         HookFailure: _event,
         ListKeys: SupervisorDrain._list_keys,
         ListListeners: SupervisorDrain._list_listeners,
+        OwnershipLost: _event,
+        RecoveryFailure: _event,
+        SessionRecovered: _event,
+        StoreFailure: _event,
+        BooksClosed: SupervisorDrain._books_closed,
         Listen: SupervisorDrain._listen,
         MemoryGivenBack: SupervisorDrain._memory_given_back,
         OpenSession: _open_session,

@@ -4,8 +4,10 @@
     deadline             FORCE: what is still in a turn is over; it commits and closes
     deadline + 0.5 s     ABANDON: whoever still commits is closed without waiting for that
     deadline + 0.8 s     REPORT: whoever has not been heard of is abandoned
+    deadline + 0.9 s     ANSWER: the store has not confirmed that everything is handed over; it is not waited for
 
-The report comes as soon as everybody was heard of, and in any case within a second of the deadline.
+The report comes as soon as everybody was heard of and, where there is a store, other rooms may have the
+sessions; in any case within a second of the deadline.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
 
     from greenroom.messages import SessionDrained
 
-__all__ = ["ABANDON", "FORCE", "REPORT", "STAGES", "DrainBooks"]
+__all__ = ["ABANDON", "ANSWER", "FORCE", "REPORT", "STAGES", "DrainBooks"]
 
-FORCE, ABANDON, REPORT = 1, 2, 3
+FORCE, ABANDON, REPORT, ANSWER = 1, 2, 3, 4
 
-STAGES = {FORCE: 0.0, ABANDON: 0.5, REPORT: 0.8}
+STAGES = {FORCE: 0.0, ABANDON: 0.5, REPORT: 0.8, ANSWER: 0.9}
 """How many seconds after the deadline each stage begins."""
 
 

@@ -99,6 +99,13 @@ def test_another_session_id_under_the_same_key_gets_the_same_agent(cast: Cast) -
         assert turn.session_id == "tuesday"
 
 
+class Shelf:
+    """As little of a store as will do: it knows no session."""
+
+    def session(self, session_id: str) -> None:
+        raise LookupError(session_id)
+
+
 def test_build_is_told_for_whom_it_builds(cast: Cast) -> None:
     """T1"""
     contexts: list[BuildContext] = []
@@ -107,13 +114,14 @@ def test_build_is_told_for_whom_it_builds(cast: Cast) -> None:
         contexts.append(context)
         return cast.build(context)
 
-    room = cast.room(build=build, store="the store")
+    store = Shelf()
+    room = cast.room(build=build, store=store)
     room.settings("a")["model"] = "override"
 
     take_turn(room, "a", SPEC, session_id="20261115-a1")
 
     (context,) = contexts
-    assert (context.key, context.session_id, context.store) == ("a", "20261115-a1", "the store")
+    assert (context.key, context.session_id, context.store) == ("a", "20261115-a1", store)
     assert context.spec is SPEC
     assert context.settings["model"] == "override"
 

@@ -30,6 +30,7 @@ from greenroom.messages import (
     UseSettings,
 )
 from greenroom.supervisor import CacheSupervisor
+from tests.simulation.shelf import Shelf
 
 KEYS = ("a", "b", "c", "d", "e")
 SPECS = (AgentSpec("small"), AgentSpec("large"), None)
@@ -104,6 +105,10 @@ class World:
         self.draining = False
         self.over = False
         """The deadline of the drain has passed: what is still in a turn is closed by force."""
+        self.shelf: Shelf | None = None
+        if self.random.random() < 0.5:
+            self.shelf = Shelf(self.random, self.random.choice([0.0, 0.0, 0.05, 0.3]))
+            self.shelf.clock = self.sim.clock
         self.letters: list[str] = []
         self.sim._on_dead_letter = self._dead_letter
         self.room = Greenroom(
@@ -121,9 +126,12 @@ class World:
                 retry_most=4.0,
                 memory_budget=self.random.choice([None, 250]),
                 memory_batch=2,
+                lease_ttl=self.random.choice([1.0, 15.0]),
+                store_timeout=self.random.choice([0.4, 10.0]),
                 weigh=lambda _: 100,
             ),
             runtime=self.sim,
+            store=self.shelf,
         )
         self.sim._faults = Faults({"handler": self.fault_rate, "effect": self.fault_rate}, self.random)
         self.clients = [
@@ -301,6 +309,8 @@ class World:
     def _check(self) -> None:
         if self.violations:
             raise Violation("; ".join(self.violations))
+        if self.shelf is not None and self.shelf.problems:
+            raise Violation(f"invariant 3, in the store: {self.shelf.problems}")
         for key, ref in self.room._board.directory.items():
             session = ref.actor_inbox.actor
             if isinstance(session, Session):
@@ -336,7 +346,7 @@ class World:
             cached.append((key, session._state.stage))
         beyond = cached[: max(0, len(cached) - cap)]
         for key, stage in beyond:
-            if stage.turn is None:
+            if not stage.in_use:
                 raise Violation(f"invariant 2: {key} is beyond the cap of {cap} and not in a turn")
         for key, stage in cached:
             if not stage.agent:

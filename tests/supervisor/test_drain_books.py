@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from greenroom.messages import DrainReport, SessionDrained
-from greenroom.supervisor.drain import ABANDON, FORCE, REPORT, STAGES, DrainBooks
+from greenroom.supervisor.drain import ABANDON, ANSWER, FORCE, REPORT, STAGES, DrainBooks
 
 STUCK = "it was still busy at the deadline: a hook of it is stuck"
 
@@ -34,7 +34,7 @@ def report(*messages: SessionDrained, keys: str = "k") -> DrainReport:
 
 def test_the_stages_come_in_order_within_a_second_of_the_deadline() -> None:
     """D2"""
-    assert list(STAGES) == [FORCE, ABANDON, REPORT]
+    assert list(STAGES) == [FORCE, ABANDON, REPORT, ANSWER]
     assert sorted(STAGES.values()) == list(STAGES.values())
     assert STAGES[FORCE] == 0.0
     assert STAGES[REPORT] < 1.0

@@ -1,0 +1,287 @@
+"""How a room uses its store: whatever object that is, this is all that is asked of it.
+
+For coherence it needs one method:
+
+    session(session_id)       a row with `version` and `ended`; raises for a session it does not know
+
+For the ledger and for ownership, which are left out where it is missing:
+
+    transaction(durability=…) a context manager: everything inside is written, or nothing. It gives an
+                              object with `take`, `pin`, `complete`, `leave`, `intend`, `commit`, `fail`,
+                              `beat`, `retire` and `orphans`
+
+And two that make it better, where they are there: `peek(session_id)`, a look at the version that never
+waits, and `own_writes(session_id)`, how many versions this very object has added. `greenroom.store` has
+all of it.
+
+Only `glance()` is called by actors in their handlers. The rest may be slow, and runs on workers.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from greenroom.actors.coherence import Sight
+from greenroom.actors.errors import LostOwnership
+from greenroom.messages import (
+    Beat,
+    CloseBooks,
+    EnterStore,
+    Entrance,
+    FailRecovery,
+    FindOrphans,
+    IntendCommit,
+    PinLease,
+    RecordCommit,
+    RecordTurn,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = ["DURABILITIES", "Bookkeeping", "BoundStore", "Fences", "check_durability"]
+
+DURABILITIES = ("full", "normal", "off")
+
+LINGER = 2.0
+"""How many seconds after a turn its session id stays with the room, should the next one come at once."""
+
+
+def check_durability(durability: str) -> None:
+    """Raise unless it is one that there is."""
+    if durability not in DURABILITIES:
+        msg = f"durability must be one of {', '.join(map(repr, DURABILITIES))}, not {durability!r}"
+        raise ValueError(msg)
+
+
+class Bookkeeping:
+    """A store, as a room uses it."""
+
+    __slots__ = ("_durability", "_own_writes", "_peek", "_ttl", "ledger", "linger", "owner", "store")
+
+    def __init__(self, store: Any, *, durability: str = "full", lease_ttl: float = 15.0) -> None:
+        if not callable(getattr(store, "session", None)):
+            msg = (
+                "store must be a URL such as 'sqlite:///greenroom.db', or an object with the methods of "
+                f"greenroom.store.Store, at least session(session_id), not {store!r}"
+            )
+            raise TypeError(msg)
+        check_durability(durability)
+        self.store = store
+        self._durability = durability
+        self.ledger = durability != "off" and callable(getattr(store, "transaction", None))
+        """Whether turns are recorded, and sessions owned."""
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        """What this room is called in the store."""
+        self._ttl = lease_ttl
+        self.linger = min(LINGER, lease_ttl / 2)
+        self._peek: Callable[[str], tuple[int, bool] | None] | None = (
+            store.peek if getattr(store, "can_peek", False) else None
+        )
+        self._own_writes: Callable[[str], int] = getattr(store, "own_writes", _none)
+
+    # In handlers.
+
+    def glance(self, session_id: str) -> Sight | None:
+        """Look at a session id without waiting for anybody. `None`: it cannot be told so quickly, or the
+        store does not know it, or cannot be read: whoever wants to know asks properly."""
+        if self._peek is None:
+            return None
+        try:
+            seen = self._peek(session_id)
+        except Exception:
+            return None
+        return None if seen is None else Sight(seen[0], seen[1], self._own_writes(session_id))
+
+    # On workers.
+
+    def look(self, session_id: str) -> Sight:
+        """Look at a session id. Raises if the store does not know it, or cannot tell."""
+        row = self.store.session(session_id)
+        return Sight(row.version, bool(row.ended), self._own_writes(session_id))
+
+    def answer(self, request: EnterStore | RecordTurn) -> Any:
+        """Do what a store without a ledger can do: look."""
+        sight = self.look(request.session_id)
+        if isinstance(request, RecordTurn):
+            return sight
+        home = None if request.home is None else self.look(request.home)
+        return Entrance(sight=sight, home=home)
+
+    def write(self, requests: Sequence[Any]) -> list[Any]:
+        """Do all of this in one transaction, in order of sessions, and for each session in order."""
+        order = sorted(range(len(requests)), key=lambda at: getattr(requests[at], "session_id", ""))
+        results: list[Any] = [None] * len(requests)
+        with self.store.transaction(durability=self._durability) as ledger:
+            for at in order:
+                request = requests[at]
+                results[at] = self._writers[request.__class__](self, ledger, request)
+        for at, request in enumerate(requests):
+            if isinstance(request, EnterStore) and request.home is not None:
+                results[at] = self._with_home(results[at], request.home)
+        return results
+
+    def _with_home(self, entrance: Entrance, home: str) -> Entrance:
+        try:
+            sight = self.look(home)
+        except Exception:
+            return entrance  # whether it has ended cannot be told
+        return Entrance(lease=entrance.lease, sight=entrance.sight, home=sight)
+
+    def _enter(self, ledger: Any, request: EnterStore) -> Entrance:
+        own = self._own_writes(request.session_id)
+        lease = ledger.take(request.session_id, key=request.key, owner=self.owner)
+        return Entrance(lease=lease, sight=Sight(lease.version, bool(lease.ended), own))
+
+    def _pin(self, ledger: Any, request: PinLease) -> bool:
+        return bool(ledger.pin(request.session_id, owner=self.owner, epoch=request.epoch))
+
+    def _record(self, ledger: Any, request: RecordTurn) -> Sight | None:
+        own = self._own_writes(request.session_id)
+        mine = {"owner": self.owner, "epoch": request.epoch, "linger": self.linger}
+        if request.generation is None:
+            version = ledger.leave(request.session_id, **mine)
+        else:
+            version = ledger.complete(request.session_id, generation=request.generation, **mine)
+        return None if version is None else Sight(version, False, own)
+
+    def _intend(self, ledger: Any, request: IntendCommit) -> bool:
+        return bool(ledger.intend(request.session_id, **self._mark(request)))
+
+    def _commit(self, ledger: Any, request: RecordCommit) -> bool:
+        return bool(ledger.commit(request.session_id, **self._mark(request)))
+
+    def _mark(self, request: IntendCommit | RecordCommit) -> dict[str, Any]:
+        return {"owner": self.owner, "epoch": request.epoch, "generation": request.generation}
+
+    def _fail(self, ledger: Any, request: FailRecovery) -> bool:
+        return bool(
+            ledger.fail(
+                request.session_id,
+                owner=self.owner,
+                epoch=request.epoch,
+                problem=request.problem,
+                pause=request.pause,
+                most=request.most,
+            )
+        )
+
+    def _orphans(self, ledger: Any, request: FindOrphans) -> list[Any]:
+        return list(ledger.orphans(owner=self.owner, limit=request.limit))
+
+    def _beat(self, ledger: Any, _: Beat) -> bool:
+        host, pid, _hex = self.owner.rsplit(":", 2)
+        return bool(ledger.beat(self.owner, ttl=self._ttl, host=host, pid=int(pid)))
+
+    def _retire(self, ledger: Any, _: CloseBooks) -> bool:
+        ledger.retire(self.owner)
+        return True
+
+    _writers: Any = {
+        Beat: _beat,
+        CloseBooks: _retire,
+        EnterStore: _enter,
+        FailRecovery: _fail,
+        FindOrphans: _orphans,
+        IntendCommit: _intend,
+        PinLease: _pin,
+        RecordCommit: _commit,
+        RecordTurn: _record,
+    }
+
+
+def _none(_: str) -> int:
+    return 0
+
+
+class Fences:
+    """Under which epoch a session holds its session ids. The session writes, its agents' threads read:
+    each entry is replaced, never changed."""
+
+    __slots__ = ("_epochs", "owner")
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self._epochs: dict[str, int] = {}
+
+    def set(self, session_id: str, epoch: int) -> None:
+        """The session holds this session id, under this epoch."""
+        self._epochs[session_id] = epoch
+
+    def get(self, session_id: str) -> Fence | None:
+        """What a write to this session id must show. `None`: nothing, the session never held it."""
+        epoch = self._epochs.get(session_id)
+        return None if epoch is None else Fence(self.owner, epoch)
+
+
+class Fence:
+    """What a write must show: who held the session when it was made, and under which epoch."""
+
+    __slots__ = ("epoch", "owner")
+
+    def __init__(self, owner: str, epoch: int) -> None:
+        self.owner = owner
+        self.epoch = epoch
+
+
+class BoundStore:
+    """A store as the agents of one session get it. What they write to a transcript of their session is
+    refused with `LostOwnership` once another room has taken that over."""
+
+    __slots__ = ("_fences", "_key", "_store")
+
+    def __init__(self, store: Any, key: str, fences: Fences) -> None:
+        self._store = store
+        self._key = key
+        self._fences = fences
+
+    def __repr__(self) -> str:
+        return f"<{self._store!r}, for the agents of {self._key!r}>"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def append(self, session_id: str, *, role: str, content: Any) -> Any:
+        """Append a message. See `Store.append`."""
+        return self._fenced(self._store.append, session_id, role=role, content=content)
+
+    def end_session(self, session_id: str) -> Any:
+        """End a session. See `Store.end_session`."""
+        return self._fenced(self._store.end_session, session_id)
+
+    async def append_soon(self, session_id: str, *, role: str, content: Any) -> Any:
+        """Append a message, on an event loop."""
+        pending = self._store.append_soon(
+            session_id, role=role, content=content, fence=self._fences.get(session_id)
+        )
+        return await self._awaited(session_id, pending)
+
+    async def end_session_soon(self, session_id: str) -> Any:
+        """End a session, on an event loop."""
+        pending = self._store.end_session_soon(session_id, fence=self._fences.get(session_id))
+        return await self._awaited(session_id, pending)
+
+    def _fenced(self, write: Callable[..., Any], session_id: str, **more: Any) -> Any:
+        with self._translating(session_id):
+            return write(session_id, fence=self._fences.get(session_id), **more)
+
+    async def _awaited(self, session_id: str, pending: Any) -> Any:
+        with self._translating(session_id):
+            return await pending
+
+    @contextmanager
+    def _translating(self, session_id: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not getattr(error, "fenced", False):
+                raise
+            msg = (
+                f"session {self._key!r}: another room has taken {session_id!r} over, so that nothing can "
+                f"be written to it here any more ({error})"
+            )
+            raise LostOwnership(msg, self._key) from error

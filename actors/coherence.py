@@ -1,0 +1,60 @@
+"""Whether an agent still knows all that is in its transcript. Pure.
+
+What is remembered belongs to an agent: for each session id that it has served, the version that the
+transcript had when the agent was built, or when its last turn there ended (*own writes*: whatever this
+process does in its own turn, the agent knows of). The session id that it was built for is its *home*.
+
+    its version is the same, but for own writes      the agent knows it all
+    it has grown by more                             another process wrote: stale
+    another session id, never served                 nothing to compare with: reused
+    another session id, and home has ended           stale: what it was built for is over
+    the store cannot tell, or knows no such session  reused: at worst one stale turn, never a storm
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["MOST_REMEMBERED", "Remembered", "Sight"]
+
+MOST_REMEMBERED = 8
+"""How many session ids an agent's versions are remembered for, besides its home."""
+
+
+class Sight(NamedTuple):
+    """What was seen of a session id in the store."""
+
+    version: int
+    ended: bool
+    own: int = 0
+    """How many versions this process has added, in turns or between them."""
+
+
+class Remembered:
+    """What one agent knows of the transcripts that it has served."""
+
+    __slots__ = ("_marks", "home")
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self._marks: dict[str, Sight] = {}
+
+    def remember(self, session_id: str, sight: Sight | None) -> None:
+        """The agent knows everything up to here. `None`: nobody can tell."""
+        if sight is None:
+            self._marks.pop(session_id, None)
+            return
+        self._marks[session_id] = sight
+        if len(self._marks) > MOST_REMEMBERED + 1:
+            del self._marks[next(other for other in self._marks if other not in (self.home, session_id))]
+
+    def is_stale(self, session_id: str, sight: Sight | None, home: Sight | None) -> bool:
+        """Tell whether the agent must not serve a turn of this session id, seen like this; `home` is
+        what was seen of the session id that it was built for, if that is another one."""
+        if home is not None and home.ended and session_id != self.home:
+            return True
+        mark = self._marks.get(session_id)
+        if mark is None or sight is None:
+            return False
+        grown = sight.version - mark.version
+        return not 0 <= grown <= sight.own - mark.own

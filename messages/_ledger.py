@@ -1,0 +1,269 @@
+"""What the clerk is asked, who alone writes to the store, and what sessions hear of it.
+
+Every request names the epoch under which the session holds its session id: what comes late, from a room
+that was suspended meanwhile, changes nothing, and is answered with "lost".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from greenroom.messages._protocol import Notice, Request, message
+
+if TYPE_CHECKING:
+    from greenroom.messages._session import BeginTurn
+
+__all__ = [
+    "Beat",
+    "BooksClosed",
+    "CloseBooks",
+    "EnterAgain",
+    "EnterStore",
+    "Entrance",
+    "FailRecovery",
+    "FindOrphans",
+    "IntendCommit",
+    "LeasePinned",
+    "LeaseTaken",
+    "LookAtLease",
+    "LookForOrphans",
+    "OrphanOpened",
+    "OrphansFound",
+    "PinLease",
+    "RecordCommit",
+    "RecordTurn",
+    "RecoverSession",
+    "RecoveryEnded",
+    "RenewLeases",
+    "RetryRecord",
+    "StoreAnswered",
+    "StoreWritten",
+    "TurnRecorded",
+]
+
+
+# What the clerk is asked.
+
+
+@message()
+class Entrance:
+    """What the store said when a turn was to begin: the answer to `EnterStore`."""
+
+    lease: Any = None
+    """How the session id stands in the ledger, and whether this room has it now. `None`: no ledger."""
+
+    sight: Any = None
+    """What was seen of its transcript. `None`: the store knows no such session."""
+
+    home: Any = None
+    """The same of the session id that the agent was built for, if that was asked for."""
+
+
+@message()
+class EnterStore(Request[Entrance]):
+    """Take a session id for a turn, and look at its transcript."""
+
+    session_id: str
+    key: str
+    home: str | None = None
+    """Look at this one, too."""
+
+
+@message()
+class PinLease(Request[bool]):
+    """Hold a session id until further notice: a turn of it is running. False: it is lost."""
+
+    session_id: str
+    epoch: int
+
+
+@message()
+class RecordTurn(Request[Any]):
+    """Record that a turn has ended. Answered with what is seen of the transcript; `None`: it is lost."""
+
+    session_id: str
+    epoch: int
+    generation: int | None
+    """Which of the session id it was. `None`: it was not completed."""
+
+
+@message()
+class IntendCommit(Request[bool]):
+    """Record that a commit up to this generation is about to begin. False: the session id is lost."""
+
+    session_id: str
+    epoch: int
+    generation: int
+
+
+@message()
+class RecordCommit(Request[bool]):
+    """Record that everything up to this generation is committed. False: the session id is lost."""
+
+    session_id: str
+    epoch: int
+    generation: int
+
+
+@message()
+class FindOrphans(Request[list[Any]]):
+    """List session ids with uncommitted turns that no living room answers for."""
+
+    limit: int
+
+
+@message()
+class FailRecovery(Request[bool]):
+    """Record that recovering a session id has failed, and let go of it."""
+
+    session_id: str
+    epoch: int
+    problem: str
+    pause: float
+    most: int
+
+
+@message()
+class CloseBooks(Request[bool]):
+    """Write what is to be written, and hand everything over: this room answers for nothing any more."""
+
+
+# What the clerk tells itself.
+
+
+@message()
+class RenewLeases(Notice):
+    """It is time to tell the other rooms that this one lives."""
+
+
+@message()
+class Beat(Request[bool]):
+    """Tell the other rooms that this one lives. False: they may have thought otherwise meanwhile."""
+
+
+@message()
+class StoreWritten(Notice):
+    """A transaction was written, or could not be."""
+
+    number: int
+    results: list[Any] | None
+    error: BaseException | None
+
+
+# What sessions hear.
+
+
+@message()
+class StoreAnswered(Notice):
+    """The answer to `EnterStore`, or why there is none."""
+
+    ticket: int
+    session_id: str
+    entrance: Entrance | None
+    error: BaseException | None
+
+
+@message()
+class EnterAgain(Notice):
+    """Ask the store again for the turn that is to begin."""
+
+    ticket: int
+
+
+@message()
+class LookAtLease(Notice):
+    """See to it that a turn does not outlast the room's hold on its session id."""
+
+
+@message()
+class LeasePinned(Notice):
+    """The answer to `PinLease`."""
+
+    session_id: str
+    epoch: int
+    held: bool
+    error: BaseException | None
+
+
+@message()
+class TurnRecorded(Notice):
+    """The answer to `RecordTurn`."""
+
+    turn: BeginTurn | None
+    """`None`: it was recorded after the fact."""
+
+    session_id: str
+    epoch: int
+    generation: int | None
+    asked: float
+    """When it was asked for."""
+
+    sight: Any
+    error: BaseException | None
+
+
+@message()
+class RetryRecord(Notice):
+    """Record what could not be recorded when its turn ended."""
+
+    session_id: str
+
+
+@message()
+class RecoverSession(Notice):
+    """Commit what another room has left uncommitted of this session id."""
+
+    session_id: str
+    tries: int
+    """How often that has failed before."""
+
+
+@message()
+class LeaseTaken(Notice):
+    """The answer to `EnterStore`, asked for a recovery."""
+
+    session_id: str
+    tries: int
+    entrance: Entrance | None
+    error: BaseException | None
+
+
+# What the one who recovers hears.
+
+
+@message()
+class LookForOrphans(Notice):
+    """It is time to look for what other rooms have left."""
+
+
+@message()
+class OrphansFound(Notice):
+    """The answer to `FindOrphans`."""
+
+    rows: list[Any]
+    error: BaseException | None
+
+
+@message()
+class OrphanOpened(Notice):
+    """The session actor of an orphan is there, or could not be had."""
+
+    session_id: str
+    ref: Any
+    error: BaseException | None
+
+
+@message()
+class RecoveryEnded(Notice):
+    """A session has committed what was left, or could not."""
+
+    session_id: str
+    problem: str | None
+
+
+# What the supervisor hears.
+
+
+@message()
+class BooksClosed(Notice):
+    """The clerk has handed everything over."""

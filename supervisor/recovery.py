@@ -1,0 +1,152 @@
+"""Takes up what other rooms have left: turns that were completed, are in the ledger, and that no living
+room answers for.
+
+    LookForOrphans   when the room is opened, and twice for every `lease_ttl`: which are there?
+    RecoverSession   to the session actor of each, a few at a time: it takes the session id over, builds
+                     an agent for nothing else, has it commit, and lets it go
+    RecoveryEnded    the next one, please
+
+Who else is looking does not matter: of two rooms that find the same orphan, the store gives it to one.
+What fails is in the ledger too, with when it may be tried again, so that neither a restart nor another
+room begins to count anew. After `recover_tries` it is left to an operator (`greenroom store dirty`,
+`greenroom store retry`).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pykka
+
+from greenroom.actors import Actor
+from greenroom.messages import (
+    FindOrphans,
+    LookForOrphans,
+    OpenSession,
+    OrphanOpened,
+    OrphansFound,
+    RecoverSession,
+    RecoveryEnded,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from greenroom.actors.board import Board
+
+__all__ = ["Recovery"]
+
+logger = logging.getLogger("greenroom.supervisor")
+
+
+class RecoveryState:
+    """What outlives a crash of it."""
+
+    __slots__ = ("looking", "redo", "under_way")
+
+    def __init__(self) -> None:
+        self.looking = False
+        self.under_way: dict[str, int] = {}
+        """The session ids that are being recovered, and how often that was tried before."""
+        self.redo: Any = None
+
+
+class Recovery(Actor):
+    """Has orphaned sessions committed, a few at a time."""
+
+    def __init__(self, board: Board, state: RecoveryState | None = None) -> None:
+        """Begin, or go on with what another incarnation left."""
+        super().__init__()
+        self._board = board
+        self._state = RecoveryState() if state is None else state
+
+    def hand_over(self) -> RecoveryState:
+        """Everything."""
+        return self._state
+
+    def on_start(self) -> None:
+        """Look now, and again and again."""
+        self.call_every(self._board.policy.lease_ttl / 2, LookForOrphans())
+        redo, self._state.redo = self._state.redo, None
+        if redo is not None:
+            self.on_receive(redo)
+        self._look_for_orphans(LookForOrphans())
+
+    def on_receive(self, message: Any) -> Any:
+        """Handle one message of the protocol."""
+        return self._handlers[message.__class__](self, message)
+
+    def _look_for_orphans(self, _: LookForOrphans) -> None:
+        state, clerk = self._state, self._board.clerk
+        free = self._board.policy.recover_at_once - len(state.under_way)
+        if state.looking or free <= 0 or clerk is None or self._board.draining:
+            return
+        try:
+            # Those that are under way may be among them, if their rooms have not been heard of yet.
+            found = clerk.ask(FindOrphans(limit=free + len(state.under_way)), block=False)
+        except pykka.ActorDeadError:
+            return
+        state.looking = True
+        self.pipe_to_self(
+            found,
+            lambda rows: OrphansFound(rows=rows, error=None),
+            lambda error: OrphansFound(rows=[], error=error),
+        )
+
+    def _orphans_found(self, message: OrphansFound) -> None:
+        state = self._state
+        state.looking = False
+        supervisor = self._board.supervisor
+        if message.error is not None or supervisor is None or self._board.draining:
+            return  # the clerk has said so, and there is another time
+        for row in message.rows:
+            if row.session_id in state.under_way:
+                continue
+            if len(state.under_way) >= self._board.policy.recover_at_once:
+                return
+            session_id = row.session_id
+            state.under_way[session_id] = row.tries
+            logger.info(
+                "Session %r has %s uncommitted turns of another room in %r: they are recovered",
+                row.key,
+                row.generation - row.committed,
+                session_id,
+            )
+            self._open(row.key, session_id)
+
+    def _open(self, key: str, session_id: str) -> None:
+        assert self._board.supervisor is not None
+
+        def opened(ref: Any, error: BaseException | None) -> OrphanOpened:
+            return OrphanOpened(session_id=session_id, ref=ref, error=error)
+
+        try:
+            future = self._board.supervisor.ask(OpenSession(key=key), block=False)
+        except pykka.ActorDeadError as error:
+            self.actor_ref.tell(opened(None, error))
+            return
+        self.pipe_to_self(future, lambda ref: opened(ref, None), lambda error: opened(None, error))
+
+    def _orphan_opened(self, message: OrphanOpened) -> None:
+        session_id = message.session_id
+        tries = self._state.under_way.get(session_id)
+        try:
+            if tries is not None and message.ref is not None:
+                message.ref.tell(RecoverSession(session_id=session_id, tries=tries))
+                return
+        except pykka.ActorDeadError:
+            pass  # it has ended just now: there is another time
+        self._state.under_way.pop(session_id, None)
+
+    def _recovery_ended(self, message: RecoveryEnded) -> None:
+        self._state.under_way.pop(message.session_id, None)
+        if message.problem is None:
+            self._look_for_orphans(LookForOrphans())
+
+    _handlers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
+        LookForOrphans: _look_for_orphans,
+        OrphanOpened: _orphan_opened,
+        OrphansFound: _orphans_found,
+        RecoveryEnded: _recovery_ended,
+    }
