@@ -36,7 +36,7 @@ tests_of_pure := $(addprefix tests/,actors/test_lifecycle.py actors/test_policy.
   actors/test_stage_model.py supervisor/test_drain_books.py supervisor/test_eviction.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help test behaviours coverage check format bench serve soak stress leaks conformance clean
+.PHONY: help test behaviours coverage check format bench serve soak crash stress leaks conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -69,8 +69,12 @@ bench: $(ready_bench) ## run the benchmarks beside their peers
 serve: $(ready) ## run a gateway with offline agents
 	$(python) examples/threaded_gateway.py
 
-soak: $(ready) ## simulate a hundred thousand histories of a room
+soak: $(ready) ## simulate a hundred thousand histories of a room, and of rooms that are killed
 	$(python) -m tests.simulation.soak $(ARGS)
+	$(python) -m tests.simulation.soak --of crashes --seeds 20000 $(ARGS)
+
+crash: $(ready) ## kill a gateway 200 times, and let eight share a database for a minute
+	GREENROOM_CRASHES=200 GREENROOM_CRASH_SECONDS=60 $(python) -m pytest -q --timeout=1800 tests/crash $(ARGS)
 
 stress: $(ready) ## a minute of 64 threads on 10,000 sessions
 	GREENROOM_STRESS_SECONDS=60 $(python) -m pytest -q tests/room/test_stress.py $(ARGS)

@@ -132,7 +132,9 @@ class SessionBase(Actor):
 
     def _telling_the_store(self) -> bool:
         ledger = self._state.ledger
-        return ledger is not None and any(a.unrecorded or a.freeing for a in ledger.accounts.values())
+        if ledger is None:
+            return False
+        return bool(ledger.rescues) or any(a.unrecorded or a.freeing for a in ledger.accounts.values())
 
     def _nothing_to_remember(self) -> bool:
         state = self._state

@@ -25,7 +25,7 @@ import pykka
 from greenroom.actors import effects as effects_of
 from greenroom.actors._session_base import text_of
 from greenroom.actors._session_outcomes import SessionOutcomes
-from greenroom.actors._session_state import PINNED, Account, LedgerState
+from greenroom.actors._session_state import PINNED, Account, LedgerState, Rescue
 from greenroom.actors.effects import Effect, Entry, Recorded
 from greenroom.actors.errors import LostOwnership, NotRecorded, RoomClosed
 from greenroom.messages import (
@@ -33,15 +33,15 @@ from greenroom.messages import (
     EnterAgain,
     EnterStore,
     FailRecovery,
+    HandedOver,
+    HandOver,
     LeasePinned,
     LeaseTaken,
     LookAtLease,
     OwnershipLost,
     PinLease,
-    Reason,
     RecordTurn,
     RecoverSession,
-    RecoveryEnded,
     RecoveryFailure,
     RetryRecord,
     SessionRecovered,
@@ -150,7 +150,6 @@ class SessionLedger(SessionOutcomes):
 
     def _store_answered(self, message: StoreAnswered) -> None:
         stage, ledger, entrance = self._state.stage, self._ledger, message.entrance
-        session_id = message.session_id
         effects: list[Effect] = []
         moved = False
         if entrance is not None and entrance.lease is not None and entrance.lease.held:
@@ -274,17 +273,43 @@ class SessionLedger(SessionOutcomes):
         """Let go of session ids that no turn uses, and forget those that nothing depends on."""
         stage = self._state.stage
         used = self._account_in_use()
-        rescued = {session_id for session_id, _ in ledger.rescues.values()}
         needed = stage.agent or stage.building
         for account in list(ledger.accounts.values()):
             session_id = account.session_id
-            if account is used or session_id in rescued or account.unrecorded or account.freeing:
+            if account is used or session_id in ledger.rescues:
                 continue
-            if account.until == PINNED:
+            if account.unrecorded or account.freeing:
+                continue
+            if not needed and stage.generations.nobodys(session_id):
+                self._hand_back(account)
+            elif account.until == PINNED:
                 account.until, account.freeing = 0.0, True
                 self._record_later(account)
             elif not needed and not stage.generations.owed_for(session_id):
                 del ledger.accounts[session_id]
+
+    def _hand_back(self, account: Account) -> None:
+        """There are uncommitted turns that nobody here completed, and no agent to answer for them: leave
+        them to the ledger, where whoever looks for orphans finds them."""
+        session_id, epoch = account.session_id, account.epoch
+        self._ask_clerk(
+            HandOver(session_id=session_id, epoch=epoch),
+            lambda _, error: HandedOver(session_id=session_id, epoch=epoch, error=error),
+        )
+        account.freeing = True
+
+    def _handed_over(self, message: HandedOver) -> None:
+        account = self._ledger.accounts.get(message.session_id)
+        effects: list[Effect] = []
+        if account is not None and account.epoch == message.epoch:
+            account.freeing = False
+            if message.error is None:
+                del self._ledger.accounts[message.session_id]
+                effects = self._state.stage.lose(message.session_id, message.epoch)
+            else:
+                account.unrecorded = True
+                self._retry_later(account)
+        self._perform(effects)
 
     # A turn has ended.
 
@@ -468,8 +493,7 @@ class SessionLedger(SessionOutcomes):
     def _ask_the_store_again(self, ledger: LedgerState) -> None:
         """Timers are gone. Answers that are on their way still come, and those to old questions do no
         harm."""
-        ledger.lease_timer = None
-        self._watch_lease()
+        self.actor_ref.tell(LookAtLease())
         if self._state.stage.entering:
             self.actor_ref.tell(EnterAgain(ticket=ledger.ticket))
         for account in ledger.accounts.values():
@@ -488,74 +512,63 @@ class SessionLedger(SessionOutcomes):
 
     # Recovery.
 
-    def _recover_session(self, message: RecoverSession) -> None:
-        session_id = message.session_id
-        if session_id in self._ledger.accounts:
+    def _recover_session(self, message: RecoverSession) -> str | None:
+        session_id, ledger = message.session_id, self._ledger
+        if session_id in ledger.accounts or session_id in ledger.rescues:
             # A turn has come first. What it found uncommitted has an owner, who is asked to see to it.
             self._perform(self._state.stage.flush())
-            self._tell_recovery(RecoveryEnded(session_id=session_id, problem=None))
-            return
+            return None
+        ledger.rescues[session_id] = Rescue(self.defer_reply(), message.tries)
         self._ask_clerk(
             EnterStore(session_id=session_id, key=self._key),
-            lambda entrance, error: LeaseTaken(
-                session_id=session_id, tries=message.tries, entrance=entrance, error=error
-            ),
+            lambda entrance, error: LeaseTaken(session_id=session_id, entrance=entrance, error=error),
         )
         self._perform(())
+        return None
 
     def _lease_taken(self, message: LeaseTaken) -> None:
-        session_id, entrance, stage = message.session_id, message.entrance, self._state.stage
-        if entrance is None or not entrance.lease.held or stage.draining:
-            problem = None if message.error is None else text_of(message.error)
-            effects: list[Effect] = []
-            if entrance is not None and entrance.lease.held:
-                effects, _ = self._open_account(entrance.lease)
-            self._tell_recovery(RecoveryEnded(session_id=session_id, problem=problem))
-            self._perform(effects)
-            return
-        effects, _ = self._open_account(entrance.lease)
-        if any(s.session_id == session_id and s.owner is None for s in stage.generations.segments):
-            incarnation = stage.recover()
-            self._ledger.rescues[incarnation] = (session_id, message.tries)
-            turn = BeginTurn(
-                spec=None,
-                signature=None,
-                session_id=session_id,
-                reject=False,
-                timeout=None,
-                held=(),
-                loop=None,
-            )
-            self._ledger.sight = entrance.sight
-            effects.append(effects_of.Build(turn, incarnation))
-        else:
-            self._tell_recovery(RecoveryEnded(session_id=session_id, problem=None))
+        session_id, stage, ledger = message.session_id, self._state.stage, self._ledger
+        lease = None if message.entrance is None else message.entrance.lease
+        effects: list[Effect] = []
+        if lease is not None and lease.held:
+            effects, _ = self._open_account(lease)
+        rescue = ledger.rescues.get(session_id)
+        if rescue is not None and stage.generations.nobodys(session_id) and not stage.draining:
+            rescue.incarnation = stage.recover(session_id)
+            effects.append(effects_of.Build(_turn_of_nobody(session_id), rescue.incarnation))
+        elif rescue is not None:
+            self._rescue_over(session_id, None if message.error is None else text_of(message.error))
         self._perform(effects)
 
-    def _rescue_over(self, incarnation: int, problem: str | None) -> None:
-        """An agent that was built to recover a session id has done so, or could not."""
-        rescue = self._ledger.rescues.pop(incarnation, None)
-        if rescue is None:
-            return
-        session_id, tries = rescue
-        account = self._ledger.accounts.get(session_id)
-        generations = self._state.stage.generations
-        left = [s for s in generations.segments if s.session_id == session_id and s.owner is None]
-        if problem is None and left:
-            problem = self._state.last_error or "it could not be committed"
+    def _rescuer_gone(self, incarnation: int, problem: str | None) -> None:
+        """An agent that was to recover a session id has done what it could, or could not be built."""
+        for session_id, rescue in list(self._ledger.rescues.items()):
+            if rescue.incarnation == incarnation:
+                if problem is None and self._state.stage.generations.nobodys(session_id):
+                    problem = self._state.last_error or "it could not be committed"
+                self._say_rescued(session_id, problem)
+                account = self._ledger.accounts.get(session_id)
+                if problem is not None and account is not None and account is not self._account_in_use():
+                    self._give_back(account, problem, rescue.tries)
+                self._rescue_over(session_id, problem)
+
+    def _rescue_over(self, session_id: str, problem: str | None) -> None:
+        rescue = self._ledger.rescues.pop(session_id)
+        if self._state.answers is None:
+            self._state.answers = []
+        self._state.answers.append((rescue.reply, problem, None))
+
+    def _say_rescued(self, session_id: str, problem: str | None) -> None:
         if problem is None:
             self._event(SessionRecovered(key=self._key, session_id=session_id))
-        else:
-            logger.warning(
-                "%s: what another room left uncommitted of %r could not be committed: %s",
-                self,
-                session_id,
-                problem,
-            )
-            self._event(RecoveryFailure(key=self._key, session_id=session_id, problem=problem))
-            if account is not None and account is not self._account_in_use():
-                self._give_back(account, problem, tries)
-        self._tell_recovery(RecoveryEnded(session_id=session_id, problem=problem))
+            return
+        logger.warning(
+            "%s: what another room left uncommitted of %r could not be committed: %s",
+            self,
+            session_id,
+            problem,
+        )
+        self._event(RecoveryFailure(key=self._key, session_id=session_id, problem=problem))
 
     def _give_back(self, account: Account, problem: str, tries: int) -> None:
         """Leave a session id to whoever tries next; the ledger says when that may be."""
@@ -573,17 +586,22 @@ class SessionLedger(SessionOutcomes):
         self._ledger.accounts.pop(account.session_id, None)
         self._state.stage.generations.disown(account.session_id, account.epoch)
 
-    def _tell_recovery(self, message: RecoveryEnded) -> None:
-        recovery = self._board.recovery
-        if recovery is not None:
-            try:
-                recovery.tell(message)
-            except pykka.ActorDeadError:
-                pass
-
     _performers: ClassVar[dict[type, Any]] = {
         **SessionOutcomes._performers,
         effects_of.Enter: _enter,
         effects_of.EnterLater: _enter_later,
         effects_of.Record: _record,
     }
+
+
+def _turn_of_nobody(session_id: str) -> BeginTurn:
+    """What an agent is built for that nobody asked for: its session id, and nothing else."""
+    return BeginTurn(
+        spec=None,
+        signature=None,
+        session_id=session_id,
+        reject=False,
+        timeout=None,
+        held=(),
+        loop=None,
+    )

@@ -77,7 +77,7 @@ class SessionOutcomes(SessionEffects):
                 )
             )
             if rescuer:
-                self._rescue_over(message.incarnation, state.last_error)
+                self._rescuer_gone(message.incarnation, state.last_error)
             elif turn is not None:
                 self._refuse_build(turn, message.error)
         if not wanted and not rescuer and message.returned:
@@ -88,7 +88,7 @@ class SessionOutcomes(SessionEffects):
         succeeded = message.error is None
         self._perform(stage.built(message.incarnation, succeeded=succeeded, returned=message.returned))
 
-    def _rescue_over(self, incarnation: int, problem: str | None) -> None:
+    def _rescuer_gone(self, incarnation: int, problem: str | None) -> None:
         """An agent that was built to recover a session id has done so, or could not."""
 
     def _refuse_build(self, turn: BeginTurn, error: BaseException) -> None:
@@ -219,7 +219,7 @@ class SessionOutcomes(SessionEffects):
         )
         effects = stage.torn_down(message.incarnation)
         if leaver.reason is Reason.RECOVERY:
-            self._rescue_over(message.incarnation, None)
+            self._rescuer_gone(message.incarnation, None)
         self._perform(effects)
 
     def _resources_closed(self, message: ResourcesClosed) -> None:

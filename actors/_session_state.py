@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         TurnGranted,
     )
 
-__all__ = ["PINNED", "Account", "LedgerState", "SessionState", "Tenant", "Waiter"]
+__all__ = ["PINNED", "Account", "LedgerState", "Rescue", "SessionState", "Tenant", "Waiter"]
 
 
 @dataclass(slots=True)
@@ -86,6 +86,18 @@ class Account:
 PINNED = float("inf")
 
 
+@dataclass(slots=True)
+class Rescue:
+    """A session id that is being recovered."""
+
+    reply: Reply
+    tries: int
+    """How often that has failed before."""
+
+    incarnation: int = 0
+    """The agent that was built for it. 0: it is not this room's yet."""
+
+
 class LedgerState:
     """What a session knows of the store."""
 
@@ -115,8 +127,8 @@ class LedgerState:
         self.ender: Reply | None = None
         """Who waits for the end of a turn to be recorded."""
         self.lease_timer: Timer | None = None
-        self.rescues: dict[int, tuple[str, int]] = {}
-        """Agents that were built to recover a session id, and how often that was tried before."""
+        self.rescues: dict[str, Rescue] = {}
+        """The session ids that are being recovered."""
 
 
 class SessionState:

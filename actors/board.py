@@ -38,7 +38,6 @@ class Board:
         "hooks",
         "policy",
         "pressed",
-        "recovery",
         "runtime",
         "supervisor",
         "uses",
@@ -62,8 +61,6 @@ class Board:
         """Who writes to the store. Set once, before there is any session."""
         self.supervisor: ActorRef[Any] | None = None
         """Set once, before there is any session."""
-        self.recovery: ActorRef[Any] | None = None
-        """Who takes up what other rooms have left. Set once, too."""
         self.directory: dict[str, ActorRef[Session]] = {}
         """The session actor of each key. The supervisor writes; a reference may have stopped since."""
         self.draining = False

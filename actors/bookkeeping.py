@@ -8,11 +8,11 @@ For the ledger and for ownership, which are left out where it is missing:
 
     transaction(durability=…) a context manager: everything inside is written, or nothing. It gives an
                               object with `take`, `pin`, `complete`, `leave`, `intend`, `commit`, `fail`,
-                              `beat`, `retire` and `orphans`
+                              `hand_over`, `beat`, `retire` and `orphans`
 
-And two that make it better, where they are there: `peek(session_id)`, a look at the version that never
-waits, and `own_writes(session_id)`, how many versions this very object has added. `greenroom.store` has
-all of it.
+And some that make it better, where they are there: `peek(session_id)`, a look at the version that never
+waits; `own_writes(session_id)` and `own_writes_done(session_id)`, how many versions this very object is
+adding or has added. `greenroom.store` has all of it.
 
 Only `glance()` is called by actors in their handlers. The rest may be slow, and runs on workers.
 """
@@ -23,7 +23,7 @@ import os
 import secrets
 import socket
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors.coherence import Sight
 from greenroom.actors.errors import LostOwnership
@@ -34,6 +34,7 @@ from greenroom.messages import (
     Entrance,
     FailRecovery,
     FindOrphans,
+    HandOver,
     IntendCommit,
     PinLease,
     RecordCommit,
@@ -61,7 +62,17 @@ def check_durability(durability: str) -> None:
 class Bookkeeping:
     """A store, as a room uses it."""
 
-    __slots__ = ("_durability", "_own_writes", "_peek", "_ttl", "ledger", "linger", "owner", "store")
+    __slots__ = (
+        "_begun",
+        "_durability",
+        "_finished",
+        "_peek",
+        "_ttl",
+        "ledger",
+        "linger",
+        "owner",
+        "store",
+    )
 
     def __init__(self, store: Any, *, durability: str = "full", lease_ttl: float = 15.0) -> None:
         if not callable(getattr(store, "session", None)):
@@ -82,7 +93,8 @@ class Bookkeeping:
         self._peek: Callable[[str], tuple[int, bool] | None] | None = (
             store.peek if getattr(store, "can_peek", False) else None
         )
-        self._own_writes: Callable[[str], int] = getattr(store, "own_writes", _none)
+        self._begun: Callable[[str], int] = getattr(store, "own_writes", _none)
+        self._finished: Callable[[str], int] = getattr(store, "own_writes_done", _none)
 
     # In handlers.
 
@@ -91,18 +103,30 @@ class Bookkeeping:
         store does not know it, or cannot be read: whoever wants to know asks properly."""
         if self._peek is None:
             return None
+        finished = self._finished(session_id)
         try:
             seen = self._peek(session_id)
         except Exception:
             return None
-        return None if seen is None else Sight(seen[0], seen[1], self._own_writes(session_id))
+        return None if seen is None else Sight(seen[0], seen[1], finished, self._begun(session_id))
 
     # On workers.
 
     def look(self, session_id: str) -> Sight:
         """Look at a session id. Raises if the store does not know it, or cannot tell."""
+        finished = self._finished(session_id)
         row = self.store.session(session_id)
-        return Sight(row.version, bool(row.ended), self._own_writes(session_id))
+        return Sight(row.version, bool(row.ended), finished, self._begun(session_id))
+
+    def held_for(self, key: str, most: int = 20) -> Sequence[Any]:
+        """What the store says of the session ids of a key: for people, so that an error says nothing."""
+        list_sessions = getattr(self.store, "sessions", None)
+        if list_sessions is None:
+            return ()
+        try:
+            return tuple(list_sessions(key=key, limit=most))
+        except Exception:
+            return ()
 
     def answer(self, request: EnterStore | RecordTurn) -> Any:
         """Do what a store without a ledger can do: look."""
@@ -133,21 +157,24 @@ class Bookkeeping:
         return Entrance(lease=entrance.lease, sight=entrance.sight, home=sight)
 
     def _enter(self, ledger: Any, request: EnterStore) -> Entrance:
-        own = self._own_writes(request.session_id)
-        lease = ledger.take(request.session_id, key=request.key, owner=self.owner)
-        return Entrance(lease=lease, sight=Sight(lease.version, bool(lease.ended), own))
+        session_id = request.session_id
+        finished = self._finished(session_id)
+        lease = ledger.take(session_id, key=request.key, owner=self.owner)
+        sight = Sight(lease.version, bool(lease.ended), finished, self._begun(session_id))
+        return Entrance(lease=lease, sight=sight)
 
     def _pin(self, ledger: Any, request: PinLease) -> bool:
         return bool(ledger.pin(request.session_id, owner=self.owner, epoch=request.epoch))
 
     def _record(self, ledger: Any, request: RecordTurn) -> Sight | None:
-        own = self._own_writes(request.session_id)
+        session_id = request.session_id
+        finished = self._finished(session_id)
         mine = {"owner": self.owner, "epoch": request.epoch, "linger": self.linger}
         if request.generation is None:
-            version = ledger.leave(request.session_id, **mine)
+            version = ledger.leave(session_id, **mine)
         else:
-            version = ledger.complete(request.session_id, generation=request.generation, **mine)
-        return None if version is None else Sight(version, False, own)
+            version = ledger.complete(session_id, generation=request.generation, **mine)
+        return None if version is None else Sight(version, False, finished, self._begun(session_id))
 
     def _intend(self, ledger: Any, request: IntendCommit) -> bool:
         return bool(ledger.intend(request.session_id, **self._mark(request)))
@@ -170,6 +197,9 @@ class Bookkeeping:
             )
         )
 
+    def _hand_over(self, ledger: Any, request: HandOver) -> bool:
+        return bool(ledger.hand_over(request.session_id, owner=self.owner, epoch=request.epoch))
+
     def _orphans(self, ledger: Any, request: FindOrphans) -> list[Any]:
         return list(ledger.orphans(owner=self.owner, limit=request.limit))
 
@@ -181,12 +211,13 @@ class Bookkeeping:
         ledger.retire(self.owner)
         return True
 
-    _writers: Any = {
+    _writers: ClassVar[dict[type, Callable[[Any, Any, Any], Any]]] = {
         Beat: _beat,
         CloseBooks: _retire,
         EnterStore: _enter,
         FailRecovery: _fail,
         FindOrphans: _orphans,
+        HandOver: _hand_over,
         IntendCommit: _intend,
         PinLease: _pin,
         RecordCommit: _commit,
@@ -281,7 +312,7 @@ class BoundStore:
             if not getattr(error, "fenced", False):
                 raise
             msg = (
-                f"session {self._key!r}: another room has taken {session_id!r} over, so that nothing can "
-                f"be written to it here any more ({error})"
+                f"session {self._key!r}: another room has taken {session_id!r} over, and nothing can be "
+                f"written to it here any more ({error})"
             )
             raise LostOwnership(msg, self._key) from error

@@ -26,8 +26,11 @@ class Sight(NamedTuple):
 
     version: int
     ended: bool
-    own: int = 0
-    """How many versions this process has added, in turns or between them."""
+    finished: int = 0
+    """How many versions this process had added, in turns or between them, before it looked …"""
+
+    begun: int = 0
+    """… and was adding or had added after it had. What lies between may be in the version, or not."""
 
 
 class Remembered:
@@ -57,4 +60,4 @@ class Remembered:
         if mark is None or sight is None:
             return False
         grown = sight.version - mark.version
-        return not 0 <= grown <= sight.own - mark.own
+        return not 0 <= grown <= sight.begun - mark.finished

@@ -102,6 +102,10 @@ class Generations:
         """Tell whether any uncommitted segment belongs to this session id."""
         return any(segment.session_id == session_id for segment in self._segments or ())
 
+    def nobodys(self, session_id: str) -> bool:
+        """Tell whether any uncommitted segment of this session id has no owner."""
+        return any(s.owner is None for s in self._segments or () if s.session_id == session_id)
+
     def complete(
         self, owner: int | None, session_id: str | None = None, token: int = 0, epoch: int = 0
     ) -> int:
@@ -168,10 +172,11 @@ class Generations:
                 committed = token
         return self.generation - before
 
-    def take_over(self, owner: int) -> None:
-        """Give what nobody here completed to this owner."""
+    def take_over(self, owner: int, session_id: str | None = None) -> None:
+        """Give what nobody here completed to this owner: of one session id, or all there is."""
         for segment in self._segments or ():
-            if segment.owner is None and segment.session_id is not None:
+            resumed = segment.owner is None and segment.session_id is not None
+            if resumed and session_id in (None, segment.session_id):
                 segment.owner = owner
 
     def leave_to_nobody(self, owner: int) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from greenroom.actors import Policy
     from greenroom.messages import Position, SessionRow
 
@@ -30,13 +32,24 @@ class Explanation:
 
 
 def explain(
-    key: str, row: SessionRow | None, position: Position, policy: Policy, draining: bool
+    key: str,
+    row: SessionRow | None,
+    position: Position,
+    policy: Policy,
+    draining: bool,
+    owner: str | None = None,
+    stored: Sequence[Any] = (),
 ) -> Explanation:
-    """Put what session and supervisor know into sentences."""
+    """Put what session, supervisor and store know into sentences. `owner` is what this room is called in
+    the store, `stored` the key's session ids there."""
+    ledger = _about_ledger(stored, owner)
     if row is None:
-        why = ("There is no such session. Its next turn begins one, and builds an agent.",)
+        why = ("There is no such session. Its next turn begins one, and builds an agent.", *ledger)
         return Explanation(key=key, known=False, state="unknown", why=why, session=None)
     sentences = [*_about_agent(row, policy), *_about_order(position), *_about_work(row)]
+    if row.holder is not None and row.holder != owner:
+        sentences.append(f"{row.holder}, another room, was last seen in a turn of it.")
+    sentences += ledger
     if row.last_error is not None:
         sentences.append(f"The last thing that went wrong: {row.last_error}.")
     if draining:
@@ -49,6 +62,8 @@ def _about_agent(row: SessionRow, policy: Policy) -> list[str]:
         return ["Its actor failed too often. It takes no turn until it is ended with room.end()."]
     if row.state == "in turn":
         return ["Its agent is in a turn, and cannot be released or closed until that ends."]
+    if row.state == "entering":
+        return ["Its next turn is about to begin: the store is being asked whether it may."]
     if row.state == "building":
         return ["Its agent is being built."]
     if not row.cached:
@@ -71,6 +86,23 @@ def _about_order(position: Position) -> list[str]:
         return [f"{where}; there is no cap."]
     beyond = position.place <= position.cached - position.cap
     return [f"{where}; the cap is {position.cap}{': it is beyond it' if beyond else ''}."]
+
+
+def _about_ledger(stored: Sequence[Any], owner: str | None) -> list[str]:
+    """A sentence for each session id of the key that is held, or has uncommitted turns."""
+    sentences: list[str] = []
+    for row in stored:
+        holder = getattr(row, "owner", None)
+        dirty = getattr(row, "generation", 0) - getattr(row, "committed", 0)
+        if holder is None and not dirty:
+            continue
+        who = "nobody" if holder is None else "this room" if holder == owner else holder
+        work = f"{dirty} of its {row.generation} turns are" if dirty else "none of its turns is"
+        gave_up = f"; recovering it was given up: {row.problem}" if getattr(row, "dead", False) else ""
+        sentences.append(
+            f"In the store, {row.session_id!r} is held by {who}, and {work} uncommitted{gave_up}."
+        )
+    return sentences
 
 
 def _about_work(row: SessionRow) -> list[str]:

@@ -258,8 +258,8 @@ class Greenroom:
         return None
 
     def _insist(self, session: ActorRef[Session] | None, end: EndTurn, error: Exception) -> None:
-        """The session could not handle it, and said so. As a notice, it is its supervisor's business: the
-        session is restarted, and does not get away without handling it."""
+        """The session could not handle it, and said so. As a notice, it is its supervisor's business:
+        the session is restarted, and does not get away without handling it."""
         _tell(session, GiveBackTurn(end=end))
         books = self._board.books
         if books is not None and books.ledger and end.completed:
@@ -393,7 +393,10 @@ class Greenroom:
         row = self._ask_session(key, DescribeSession())
         nowhere = Position(cached=0, cap=self.policy.cap, place=None)
         position = self._ask(GetPosition(key=key), nowhere)
-        return explain(key, row, position, self.policy, self._board.draining)
+        books = self._board.books
+        owner = None if books is None else books.owner
+        stored = () if books is None else books.held_for(key)
+        return explain(key, row, position, self.policy, self._board.draining, owner, stored)
 
     def events(self, callback: Callable[[Event], Any]) -> Callable[[], None]:
         """Call back with every event from now on, in order, on a thread of its own. Returns a function

@@ -22,6 +22,8 @@ __all__ = [
     "Entrance",
     "FailRecovery",
     "FindOrphans",
+    "HandOver",
+    "HandedOver",
     "IntendCommit",
     "LeasePinned",
     "LeaseTaken",
@@ -124,6 +126,14 @@ class FailRecovery(Request[bool]):
 
 
 @message()
+class HandOver(Request[bool]):
+    """Let go of a session id, so that another room may have it at once. False: one has it already."""
+
+    session_id: str
+    epoch: int
+
+
+@message()
 class CloseBooks(Request[bool]):
     """Write what is to be written, and hand everything over: this room answers for nothing any more."""
 
@@ -176,6 +186,15 @@ class LookAtLease(Notice):
 
 
 @message()
+class HandedOver(Notice):
+    """The answer to `HandOver`."""
+
+    session_id: str
+    epoch: int
+    error: BaseException | None
+
+
+@message()
 class LeasePinned(Notice):
     """The answer to `PinLease`."""
 
@@ -210,8 +229,8 @@ class RetryRecord(Notice):
 
 
 @message()
-class RecoverSession(Notice):
-    """Commit what another room has left uncommitted of this session id."""
+class RecoverSession(Request[str | None]):
+    """Commit what another room left uncommitted of this session id. Answered with what went wrong."""
 
     session_id: str
     tries: int
@@ -223,7 +242,6 @@ class LeaseTaken(Notice):
     """The answer to `EnterStore`, asked for a recovery."""
 
     session_id: str
-    tries: int
     entrance: Entrance | None
     error: BaseException | None
 
@@ -255,7 +273,7 @@ class OrphanOpened(Notice):
 
 @message()
 class RecoveryEnded(Notice):
-    """A session has committed what was left, or could not."""
+    """The answer to `RecoverSession`."""
 
     session_id: str
     problem: str | None

@@ -11,9 +11,9 @@ session that finishes alone waits for one write; sixty-four that finish together
 Order: the list is in order of asking, and a transaction keeps that order for each session id.
 
 What if the write fails? If the store cannot be reached, everybody on it is told so, and decides. If it
-was something else, one bad request must not spoil the others': each is tried by itself. What if the clerk
-crashes? The list, what is being written and those who wait are handed over; the answer of a write that is
-under way comes to the next incarnation.
+was something else, one bad request must not spoil the others': each is tried by itself. What if the
+clerk crashes? The list, what is being written and those who wait are handed over; the answer of a write
+that is under way comes to the next incarnation.
 
 The clerk also says that the room lives (`Beat`), three times for every `lease_ttl`: through its own
 mailbox, a worker and the store, so that a process that is stopped, or in which nothing moves any more,
@@ -33,6 +33,7 @@ from greenroom.messages import (
     EnterStore,
     FailRecovery,
     FindOrphans,
+    HandOver,
     IntendCommit,
     PinLease,
     RecordCommit,
@@ -215,6 +216,7 @@ class Clerk(Actor):
         EnterStore: _request,
         FailRecovery: _request,
         FindOrphans: _request,
+        HandOver: _request,
         IntendCommit: _request,
         PinLease: _request,
         RecordCommit: _request,

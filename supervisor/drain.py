@@ -4,7 +4,7 @@
     deadline             FORCE: what is still in a turn is over; it commits and closes
     deadline + 0.5 s     ABANDON: whoever still commits is closed without waiting for that
     deadline + 0.8 s     REPORT: whoever has not been heard of is abandoned
-    deadline + 0.9 s     ANSWER: the store has not confirmed that everything is handed over; it is not waited for
+    deadline + 0.9 s     ANSWER: the store is not waited for, which should have handed everything over
 
 The report comes as soon as everybody was heard of and, where there is a store, other rooms may have the
 sessions; in any case within a second of the deadline.

@@ -1,4 +1,4 @@
-"""Keeps the supervisor, the clerk and the recovery: the root of a room's actors, which does nothing else."""
+"""Keeps those actors that a room has one of: the root of them all, which does nothing else."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Keeper(Actor):
         if self._board.books is not None:
             self._board.clerk = self.start_child(Clerk, self._board)
             if self._board.books.ledger:
-                self._board.recovery = self.start_child(Recovery, self._board)
+                self.start_child(Recovery, self._board)
         return supervisor
 
     def on_child_failed(self, failure: ChildFailed) -> None:

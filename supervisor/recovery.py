@@ -132,12 +132,17 @@ class Recovery(Actor):
         session_id = message.session_id
         tries = self._state.under_way.get(session_id)
         try:
-            if tries is not None and message.ref is not None:
-                message.ref.tell(RecoverSession(session_id=session_id, tries=tries))
-                return
+            if tries is None or message.ref is None:
+                raise pykka.ActorDeadError
+            recovered = message.ref.ask(RecoverSession(session_id=session_id, tries=tries), block=False)
         except pykka.ActorDeadError:
-            pass  # it has ended just now: there is another time
-        self._state.under_way.pop(session_id, None)
+            self._state.under_way.pop(session_id, None)  # it has just ended: there is another time
+            return
+        self.pipe_to_self(
+            recovered,
+            lambda problem: RecoveryEnded(session_id=session_id, problem=problem),
+            lambda error: RecoveryEnded(session_id=session_id, problem=repr(error)),
+        )
 
     def _recovery_ended(self, message: RecoveryEnded) -> None:
         self._state.under_way.pop(message.session_id, None)

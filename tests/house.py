@@ -14,7 +14,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "messages": frozenset(),
     "actors": frozenset({"messages"}),
     "supervisor": frozenset({"actors", "messages"}),
-    "greenroom": frozenset({"actors", "messages", "supervisor"}),
+    "greenroom": frozenset({"actors", "messages", "store", "supervisor"}),
     "store": frozenset(),
     "gateway": frozenset({"greenroom"}),
     "integrations": frozenset({"greenroom"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from greenroom.actors._stage_exits import StageExits
 from greenroom.actors.effects import (
     HIT,
     RESTED,
@@ -448,7 +449,9 @@ def _because(reason: Reason | None) -> str:
 
 def picture(stage: Stage) -> dict[str, str]:
     """All that a stage knows, in words."""
-    known = {name: _spell(getattr(stage, name)) for name in Stage.__slots__ if name != "generations"}
+    known = {
+        name: _spell(getattr(stage, name)) for name in StageExits.__slots__ if name != "generations"
+    }
     generations = stage.generations
     known["generation"] = str(generations.generation)
     known["committed"] = str(generations.committed)

@@ -14,6 +14,7 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from greenroom.actors._stage_exits import StageExits
 from greenroom.actors.effects import (
     HIT,
     RESTED,
@@ -47,7 +48,7 @@ RELEASES = [Reason.IDLE, Reason.CAPACITY, Reason.MEMORY]
 def frozen(value: Any) -> Any:
     """Everything that a stage knows, in a form that can be compared later."""
     if isinstance(value, Stage):
-        return {name: frozen(getattr(value, name) or None) for name in Stage.__slots__}
+        return {name: frozen(getattr(value, name) or None) for name in StageExits.__slots__}
     if isinstance(value, dict):
         return {key: frozen(item) for key, item in value.items()}
     if hasattr(value, "__slots__") and hasattr(value, "in_flight"):

@@ -137,6 +137,12 @@ class Shelf:
         row.owner = row.free_at = None
         return True
 
+    def hand_over(self, session_id: str, *, owner: str, epoch: int) -> bool:
+        row = self._mine(session_id, owner, epoch)
+        if row is not None:
+            row.owner = row.free_at = None
+        return row is not None
+
     def beat(self, owner: str, *, ttl: float, host: str, pid: int) -> bool:
         lived = self.rooms.get(owner, 0.0) > self.clock()
         self.rooms[owner] = self.clock() + ttl

@@ -1,11 +1,14 @@
-"""Many histories of the room, on all cores: `python -m tests.simulation.soak --seeds 100000`.
+"""Many histories, on all cores: `python -m tests.simulation.soak --seeds 100000`.
 
-Prints how far it is, and every seed that breaks an invariant. Replay one with `--first SEED --seeds 1`.
+Of one room, or (`--of crashes`) of rooms that are killed and run side by side on one store. Prints how
+far it is, and every seed that breaks an invariant. Replay one with `--first SEED --seeds 1`.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib
 import multiprocessing
 import os
 import sys
@@ -14,12 +17,11 @@ import time
 CHUNK = 50
 
 
-def chunk(first: int) -> list[tuple[int, str]]:
+def chunk(kind: str, last: int, first: int) -> list[tuple[int, str]]:
     """Run some seeds. Returns those that fail."""
-    from tests.simulation.world import run
-
+    run = importlib.import_module(f"tests.simulation.{kind}").run
     failed: list[tuple[int, str]] = []
-    for seed in range(first, first + CHUNK):
+    for seed in range(first, min(first + CHUNK, last)):
         try:
             run(seed)
         except Exception as error:
@@ -32,12 +34,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=100_000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--of", choices=["world", "crashes"], default="world")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    firsts = range(options.first, options.first + options.seeds, CHUNK)
+    last = options.first + options.seeds
+    firsts = range(options.first, last, CHUNK)
     began, done, failed = time.monotonic(), 0, 0
     with multiprocessing.Pool(options.workers, maxtasksperchild=20) as pool:
-        for failures in pool.imap_unordered(chunk, firsts):
+        for failures in pool.imap_unordered(functools.partial(chunk, options.of, last), firsts):
             done += CHUNK
             failed += len(failures)
             for seed, what in failures:

@@ -1,0 +1,85 @@
+"""What goes into a row and comes out of it: checked names, and content as text or JSON.
+
+The rule for content: what comes back equals what went in. What JSON would change on the way (a tuple, a
+key that is no string, NaN) is refused.
+"""
+
+from __future__ import annotations
+
+import json
+
+__all__ = ["check_id", "check_role", "decode", "encode", "printable"]
+
+_ID_LENGTH = 500
+_ROLE_LENGTH = 64
+
+
+def check_id(what: str, value: str) -> str:
+    """`ValueError` for a session id, key or owner that no database could hold."""
+    return _check(what, value, _ID_LENGTH)
+
+
+def check_role(value: str) -> str:
+    """`ValueError` for what is no role."""
+    return _check("role", value, _ROLE_LENGTH)
+
+
+def _check(what: str, value: str, longest: int) -> str:
+    if not isinstance(value, str) or not value or len(value) > longest or not _is_storable(value):
+        shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "…"
+        raise ValueError(
+            f"{what}={shown}: give a string of 1 to {longest} characters, without NUL or lone surrogates"
+        )
+    return value
+
+
+def _is_storable(text: str) -> bool:
+    if "\0" in text:  # PostgreSQL has none, and SQLite's own tools stop there
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def encode(content: object) -> tuple[str, str]:
+    """The content as text, and its format: "text" or "json"."""
+    if isinstance(content, str) and _is_storable(content):
+        return content, "text"
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+        if not _is_storable(text):
+            text = json.dumps(content, allow_nan=False)
+        same = json.loads(text) == content
+    except TypeError as error:
+        raise TypeError(
+            f"content of type {type(content).__name__} is nothing JSON can hold: {error}"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"content of type {type(content).__name__} is nothing JSON can hold: {error}"
+        ) from error
+    if not same:
+        raise ValueError(
+            f"content of type {type(content).__name__} does not come back from JSON as it is: "
+            "use lists for tuples, strings for keys, and no surrogates in pairs"
+        )
+    return text, "json"
+
+
+def decode(text: str, form: str) -> object:
+    """The content again. What a foreign program left unreadable comes as it is: `check()` finds it."""
+    if form != "json":
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def printable(text: str, longest: int) -> str:
+    """Any text, made fit for a column."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()[:longest]

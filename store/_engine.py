@@ -1,0 +1,303 @@
+"""Connections and transactions, the same for SQLite and PostgreSQL.
+
+`write()` and `read()` are the only two ways to a connection:
+
+    with engine.write() as connection:     one transaction: committed on leaving, rolled back by an error
+    with engine.read() as connection:      one snapshot: all statements see the same state
+
+SQLite: write-ahead log, so that readers and the writer never wait for each other. A write transaction
+begins as one (BEGIN IMMEDIATE): one that begins by reading and then writes fails at once if somebody
+wrote in between, whatever the busy timeout. The threads of this process queue for the one connection
+that writes, instead of polling for SQLite's lock, which is neither fair nor quick. A database in memory
+is its connection: there is one, and everybody queues for that.
+
+PostgreSQL: READ COMMITTED and row locks for writing, REPEATABLE READ for reading. Connecting, waiting
+for a lock and any statement end after 5 seconds. A connection that the server dropped is replaced when
+it is next taken from the pool.
+
+Durability "full" waits for the disk with each commit. "normal" does not: a commit survives the end of
+the process, and after a power failure the last moments may be missing, but nothing before them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from greenroom.store._errors import StoreClosed, StoreError, StoreUnavailable
+from greenroom.store._prepared import PreparedStatements
+from greenroom.store._url import is_memory, parse_url, show_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy.pool import ConnectionPoolEntry, Pool
+
+    from greenroom.store._prepared import Answer
+
+__all__ = ["DURABILITIES", "PATIENCE", "Engine", "check_durability"]
+
+DURABILITIES = ("full", "normal", "off")
+"""What a store can be asked for. It writes with "off" as it does with "normal"."""
+
+PATIENCE = 5.0
+"""For how many seconds anything waits: for a connection, for a lock, for a statement."""
+
+_SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL", "off": "NORMAL"}
+_SYNCHRONOUS_COMMIT = {"full": "on", "normal": "off", "off": "off"}
+
+_inherited: list[Pool] = []
+"""Pools of a parent process. They are kept for good: closing their connections is its business."""
+
+
+def check_durability(durability: str) -> str:
+    """`ValueError` for what is none."""
+    if durability not in DURABILITIES:
+        raise ValueError(f"durability={durability!r}: it is one of {', '.join(DURABILITIES)}")
+    return durability
+
+
+class Engine:
+    """The database behind a store."""
+
+    def __init__(self, url: str, *, durability: str = "full") -> None:
+        self.durability = check_durability(durability)
+        parsed = parse_url(url)
+        self.url = show_url(parsed)
+        """Without secrets."""
+        self.is_memory = is_memory(parsed)
+        self.path = None if self.is_memory or parsed.drivername != "sqlite" else parsed.database
+        """The file, if it is one."""
+        self.closed = False
+        if parsed.drivername == "sqlite":
+            self._writer, self._reader = self._open_sqlite(parsed)
+        else:
+            self._writer, self._reader = self._open_postgresql(parsed)
+        self.dialect_name: str = self._writer.dialect.name
+        """"sqlite" or "postgresql"."""
+        self._prepared = PreparedStatements(self._writer.dialect)
+        self.errors: tuple[type[Exception], ...] = (
+            SQLAlchemyError,
+            self._writer.dialect.loaded_dbapi.Error,
+        )
+        """What a database raises, through SQLAlchemy or past it."""
+        if self.path is not None:
+            try:
+                with self._translated(), self._writer.connect() as connection:
+                    _use_write_ahead_log(connection)
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def dialect(self) -> sa.Dialect:
+        """What compiles statements for this database."""
+        return self._writer.dialect
+
+    # Transactions
+
+    @contextmanager
+    def write(self, durability: str | None = None) -> Iterator[sa.Connection]:
+        """One transaction that writes."""
+        wanted = self.durability if durability is None else check_durability(durability)
+        with self._translated(), self._writer.connect() as connection:
+            if self.dialect_name == "sqlite":
+                self._synchronise(connection, _SYNCHRONOUS[wanted])
+                _raw(connection).execute("BEGIN IMMEDIATE")
+            elif _SYNCHRONOUS_COMMIT[wanted] != _SYNCHRONOUS_COMMIT[self.durability]:
+                connection.exec_driver_sql(
+                    f"SET LOCAL synchronous_commit = {_SYNCHRONOUS_COMMIT[wanted]}"
+                )
+            transaction = connection.get_transaction() or connection.begin()
+            yield connection
+            transaction.commit()
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """One snapshot. What is written here is rolled back."""
+        with self._translated(), self._reader.connect() as connection:
+            if self.dialect_name == "sqlite":
+                _raw(connection).execute("BEGIN")
+            yield connection
+
+    def run(
+        self, connection: sa.Connection, statement: sa.ClauseElement, values: dict[str, Any]
+    ) -> Answer:
+        """Run a statement that is run often: one that is built once and kept."""
+        return self._prepared.run(connection, statement, values)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        if self.closed:
+            raise self.closed_error()
+        pools = (self._writer.pool, self._reader.pool)
+        try:
+            yield
+        except self.errors as error:
+            raise self.unavailable(error) from error
+        finally:
+            # 1. a thread takes a connection  2. another closes us, and all that is idle  3. the first
+            # gives its connection back, to a pool that nobody will look into. So it does that itself.
+            if self.is_closed():
+                for pool in pools:
+                    pool.dispose()
+                self._dispose()
+
+    def is_closed(self) -> bool:
+        """Whether `close()` was called, by any thread."""
+        return self.closed
+
+    def unavailable(self, error: Exception) -> StoreError:
+        """The error of ours for one of the database's."""
+        if self.closed:
+            return self.closed_error()
+        return StoreUnavailable(_explain(self.url, error))
+
+    def closed_error(self) -> StoreClosed:
+        """What a call gets after `close()`."""
+        return StoreClosed(f"the store {self.url} is closed: open_store() opens it again")
+
+    @staticmethod
+    def _synchronise(connection: sa.Connection, level: str) -> None:
+        # It belongs to the connection, and cannot be set within a transaction.
+        proxied = connection.connection
+        if proxied.info.get("synchronous") != level:
+            _raw(connection).execute(f"PRAGMA synchronous = {level}")
+            proxied.info["synchronous"] = level
+
+    # The end
+
+    def close(self) -> None:
+        """Close the connections. What is under way ends as it would have."""
+        self.closed = True
+        self._dispose()
+
+    def _dispose(self) -> None:
+        self._writer.dispose()
+        self._reader.dispose()
+
+    def after_fork(self) -> None:
+        """Leave the parent's connections to the parent. A database in memory was copied with us."""
+        if self.is_memory:
+            return
+        for engine in (self._writer, self._reader):
+            _inherited.append(engine.pool)
+            engine.dispose(close=False)
+
+    # Opening
+
+    def _open_sqlite(self, url: sa.URL) -> tuple[sa.Engine, sa.Engine]:
+        if sqlite3.sqlite_version_info < (3, 35):
+            raise StoreUnavailable(
+                f"SQLite {sqlite3.sqlite_version} is too old: upgrade to 3.35, or use PostgreSQL"
+            )
+
+        def engine(size: int) -> sa.Engine:
+            made = sa.create_engine(
+                url,
+                poolclass=QueuePool,
+                pool_size=size,
+                max_overflow=0,
+                pool_timeout=PATIENCE,
+                hide_parameters=True,
+                # The driver begins nothing by itself: write() and read() do.
+                connect_args={"isolation_level": None, "timeout": PATIENCE, "check_same_thread": False},
+            )
+            event.listen(made, "connect", _prepare_sqlite)
+            return made
+
+        writer = engine(1)
+        return writer, writer if self.is_memory else engine(8)
+
+    def _open_postgresql(self, url: sa.URL) -> tuple[sa.Engine, sa.Engine]:
+        settings = {
+            "statement_timeout": f"{PATIENCE * 1000:.0f}",
+            "lock_timeout": f"{PATIENCE * 1000:.0f}",
+            "synchronous_commit": _SYNCHRONOUS_COMMIT[self.durability],
+        }
+        prepared = "; ".join(f"SET {name} = {value}" for name, value in settings.items())
+
+        def prepare(raw: Any, _record: ConnectionPoolEntry) -> None:
+            raw.execute(prepared)
+            raw.commit()
+
+        arguments = {
+            "connect_timeout": int(PATIENCE),
+            "client_encoding": "utf8",
+            "fallback_application_name": "greenroom",
+        }
+        try:
+            writer = sa.create_engine(
+                url,
+                pool_size=8,
+                max_overflow=8,
+                pool_timeout=PATIENCE,
+                pool_pre_ping=True,
+                hide_parameters=True,
+                isolation_level="READ COMMITTED",
+                connect_args={name: value for name, value in arguments.items() if name not in url.query},
+            )
+        except ImportError as error:
+            raise ModuleNotFoundError(
+                "a store in PostgreSQL needs psycopg: pip install 'greenroom[postgres]'", name="psycopg"
+            ) from error
+        event.listen(writer, "connect", prepare)
+        return writer, writer.execution_options(isolation_level="REPEATABLE READ")
+
+
+def _raw(connection: sa.Connection) -> Any:
+    """The driver's own connection."""
+    return connection.connection.driver_connection
+
+
+def _prepare_sqlite(raw: Any, _record: ConnectionPoolEntry) -> None:
+    raw.execute("PRAGMA foreign_keys = ON")
+
+
+def _use_write_ahead_log(connection: sa.Connection) -> None:
+    # The file remembers it. While others open the same new file, SQLite refuses this change without
+    # asking its busy timeout, so that we have to ask again.
+    raw = _raw(connection)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            (mode,) = raw.execute("PRAGMA journal_mode = WAL").fetchone()
+            break
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+    if mode != "wal":
+        raise StoreUnavailable(
+            f"the file system of this SQLite file allows no write-ahead log (journal_mode={mode!r}): "
+            "put it on a local disk"
+        )
+
+
+_ADVICE = (
+    ("locked", "another program holds a write transaction: end it, or try again"),
+    ("full", "make room on the disk"),
+    ("readonly", "see to the permissions of the file and its folder"),
+    ("unable to open", "see to the permissions of the file and its folder"),
+    ("malformed", "the file is damaged: restore a backup"),
+    ("not a database", "the file is no SQLite database: choose another"),
+    ("QueuePool limit", "other threads have all connections: keep transactions short"),
+    ("timeout", "another program holds a lock, or the server is overloaded: try again"),
+)
+
+
+def _explain(url: str, error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    # The first line: what follows may quote a row.
+    what = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+    advice = next(
+        (advice for word, advice in _ADVICE if word in what), "see to the database, or try again"
+    )
+    return f"the store {url} cannot be used now: {what}; {advice}"

@@ -1,0 +1,267 @@
+"""What an operator does with a store: look at it, check it, let failed commits be tried again, tidy up.
+
+None of this is on the path of a turn, and none of it makes a room wait for long: looking takes a
+snapshot, and vacuuming takes the locks that the database itself thinks fit. On PostgreSQL these
+statements may take longer than the few seconds that all others get.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import REGCLASS
+from sqlalchemy.exc import DatabaseError
+
+from greenroom.store._engine import Engine
+from greenroom.store._errors import UnknownSession
+from greenroom.store._rows import RoomRow, StoreInfo
+from greenroom.store._tables import NOW, messages, rooms, schema, sessions
+from greenroom.store._transfer import Progress, Record, export, import_records, unhurried
+from greenroom.store._url import is_memory, parse_url
+
+__all__ = ["Maintenance", "is_there"]
+
+MOST = 100
+"""Problems of one kind that are listed. Whoever has more has seen enough."""
+
+DIRTY = sessions.c.generation > sessions.c.committed
+IN_ORDER = (messages.c.session_id, messages.c.position)
+
+
+class Maintenance:
+    """The part of a `Store` that operators use."""
+
+    _engine: Engine
+    _clock_shift: float
+
+    def now(self) -> float:
+        """Seconds since 1970, by the clock of the database."""
+        with self._engine.read() as connection:
+            return float(connection.execute(sa.select(NOW), self._clock()).scalar_one())
+
+    def rooms(self) -> list[RoomRow]:
+        """The rooms that have, or had, leases: the living first, then by name."""
+        alive = (rooms.c.expires > NOW).label("alive")
+        statement = sa.select(rooms, alive).order_by(alive.desc(), rooms.c.room)
+        with self._engine.read() as connection:
+            rows = connection.execute(statement, self._clock()).mappings()
+            return [RoomRow(**row) for row in rows]
+
+    def retry(self, session_id: str | None = None) -> int:
+        """Let failed commits be tried at once, and dead letters at all; tell how many sessions that is.
+
+        The next room that looks for orphans takes them. `None` means every session. The last problem
+        stays on record until a commit succeeds.
+        """
+        failed = sa.or_(sessions.c.dead, sessions.c.tries > 0, sessions.c.next_try.is_not(None))
+        statement = sa.update(sessions).where(failed).values(dead=False, tries=0, next_try=None)
+        with self._engine.write() as connection:
+            if session_id is not None:
+                this = sessions.c.session_id == session_id
+                if connection.execute(sa.select(sessions.c.session_id).where(this)).first() is None:
+                    raise UnknownSession(session_id)
+                statement = statement.where(this)
+            return connection.execute(statement).rowcount
+
+    def counts(self) -> StoreInfo:
+        """How much is in the store, all of it at one moment."""
+        left = sa.func.sum(sessions.c.generation - sessions.c.committed)
+        statement = sa.select(
+            sa.select(sa.func.max(schema.c.version)).scalar_subquery().label("schema_version"),
+            _how_many(sessions).label("sessions"),
+            _how_many(sessions, sessions.c.ended.is_not(None)).label("ended"),
+            _how_many(messages).label("messages"),
+            _how_many(sessions, DIRTY).label("dirty"),
+            sa.select(sa.func.coalesce(left, 0)).where(DIRTY).scalar_subquery().label("uncommitted"),
+            _how_many(sessions, sessions.c.dead).label("dead"),
+            _how_many(rooms).label("rooms"),
+        )
+        with unhurried(self._engine) as connection:
+            row = connection.execute(statement).mappings().one()
+            counted = {name: int(value) for name, value in row.items()}
+            return StoreInfo(**counted, size=_size(connection))
+
+    def check(self) -> list[str]:
+        """Look for damage: a line for each problem. Empty if all is well."""
+        with unhurried(self._engine) as connection:
+            damage = list(_first(_damage(connection)))
+            if damage:
+                return damage  # what the tables would say now means nothing
+            looks = (_ledger, _orphaned, _miscounted, _formats, _unreadable)
+            return [problem for look in looks for problem in _first(look(connection))]
+
+    def vacuum(self) -> None:
+        """Give back the space of what was deleted, and let the planner know what is there.
+
+        SQLite rewrites the file: writers wait meanwhile, and the disk needs room for a second one.
+        PostgreSQL makes the space free for new rows, and nobody waits.
+        """
+        engine = self._engine
+        with engine._translated(), engine._writer.connect() as connection:
+            if engine.dialect_name == "sqlite":
+                for step in ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                    connection.exec_driver_sql(step)
+                return
+            free = connection.execution_options(isolation_level="AUTOCOMMIT")
+            # It is ours alone from here on, and closed at the end: the next user of a pooled one would
+            # find it without a time limit.
+            free.detach()
+            free.exec_driver_sql("SET statement_timeout = 0")
+            free.exec_driver_sql(f"VACUUM (ANALYZE) {sessions.name}, {messages.name}, {rooms.name}")
+
+    def export(self, progress: Progress | None = None) -> Iterator[Record]:
+        """The whole store as records: dicts that JSON can hold, each session before its messages.
+
+        One snapshot, ordered by session, a few rows in memory at a time. Who owns a session is left out.
+        The iterator keeps a connection until it ends or is closed: a database in memory has only one, so
+        that nothing else can be done with that meanwhile. `progress` is called now and then with the
+        number of records so far and in all.
+        """
+        return export(self._engine, progress)
+
+    def import_(
+        self, records: Iterable[Mapping[str, Any]], progress: Progress | None = None
+    ) -> tuple[int, int]:
+        """Take in what `export` gave; return the numbers of sessions and of messages.
+
+        A session comes in with all its messages or not at all, in transactions of a few thousand
+        records. `SessionExists` for one that is there already, `BadRecord` for a record that is wrong:
+        nothing of that session was written then, while sessions before it may have been. `progress` is
+        called after each transaction with the number of records so far.
+        """
+        return import_records(self._engine, records, progress)
+
+    def _clock(self) -> dict[str, float]:
+        return {"clock_shift": self._clock_shift}
+
+
+def is_there(url: str) -> bool:
+    """Tell whether there is a store at this URL. Unlike opening it, looking leaves no trace."""
+    parsed = parse_url(url)
+    if is_memory(parsed):
+        return False
+    if parsed.drivername == "sqlite":
+        return _is_store_file(Path(parsed.database or ""))
+    engine = Engine(url)
+    try:
+        with engine.read() as connection:
+            return sa.inspect(connection).has_table(schema.name)
+    finally:
+        engine.close()
+
+
+def _is_store_file(path: Path) -> bool:
+    if not path.exists():
+        return False
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+            return database.execute(query, (schema.name,)).fetchone() is not None
+    except sqlite3.Error:
+        return True  # something is wrong with it, which whoever opens it will be told
+
+
+def _how_many(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[int]:
+    return sa.select(sa.func.count()).select_from(table).where(*conditions).scalar_subquery()
+
+
+def _size(connection: sa.Connection) -> int:
+    if connection.dialect.name == "sqlite":
+        pages, octets = (
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("page_count", "page_size")
+        )
+        return int(pages) * int(octets)
+    tables = (sessions, messages, rooms)
+    sizes = (sa.func.pg_total_relation_size(sa.cast(table.name, REGCLASS)) for table in tables)
+    return sum(int(connection.execute(sa.select(one)).scalar_one()) for one in sizes)
+
+
+# What can be wrong
+
+
+def _first(problems: Generator[str]) -> Iterator[str]:
+    """The first so many, and a last line if there are more."""
+    with closing(problems):
+        for number, problem in enumerate(problems):
+            if number == MOST:
+                yield "there is more of this kind"
+                return
+            yield problem
+
+
+def _damage(connection: sa.Connection) -> Generator[str]:
+    if connection.dialect.name != "sqlite":
+        return
+    try:
+        found = [str(line) for (line,) in connection.exec_driver_sql("PRAGMA integrity_check")]
+    except DatabaseError as error:
+        found = [str(error.orig)]
+    if found != ["ok"]:
+        yield from (f"the file is damaged: {line}" for line in found)
+
+
+def _ledger(connection: sa.Connection) -> Generator[str]:
+    wrong = sa.select(sessions).where(sessions.c.committed > sessions.c.generation)
+    for row in _each(connection, wrong.order_by(sessions.c.session_id)):
+        yield (
+            f"session {row.session_id!r}: {row.committed} turns are committed and only "
+            f"{row.generation} completed"
+        )
+
+
+def _orphaned(connection: sa.Connection) -> Generator[str]:
+    belongs = sa.exists().where(sessions.c.session_id == messages.c.session_id)
+    for row in _each(connection, sa.select(messages).where(~belongs).order_by(messages.c.id)):
+        yield f"message {row.id}: there is no session {row.session_id!r}"
+
+
+def _miscounted(connection: sa.Connection) -> Generator[str]:
+    there = sa.func.count(messages.c.id).label("there")
+    last = sa.func.coalesce(sa.func.max(messages.c.position), 0).label("last")
+    statement = (
+        sa.select(sessions.c.session_id, sessions.c.message_count, sessions.c.last_position, there, last)
+        .select_from(sessions.outerjoin(messages))
+        .group_by(sessions.c.session_id)
+        .having(sa.or_(there != sessions.c.message_count, last > sessions.c.last_position))
+        .order_by(sessions.c.session_id)
+    )
+    for row in _each(connection, statement):
+        if row.there != row.message_count:
+            yield f"session {row.session_id!r}: it says {row.message_count} messages and has {row.there}"
+        if row.last > row.last_position:
+            yield (
+                f"session {row.session_id!r}: its last position is said to be {row.last_position} "
+                f"and is {row.last}"
+            )
+
+
+def _formats(connection: sa.Connection) -> Generator[str]:
+    unknown = sa.select(messages).where(messages.c.format.not_in(("text", "json")))
+    for row in _each(connection, unknown.order_by(*IN_ORDER)):
+        yield f"{_which(row)}: its format {row.format!r} is unknown"
+
+
+def _unreadable(connection: sa.Connection) -> Generator[str]:
+    encoded = sa.select(messages).where(messages.c.format == "json")
+    for row in _each(connection, encoded.order_by(*IN_ORDER)):
+        try:
+            json.loads(row.content)
+        except (ValueError, RecursionError) as error:
+            yield f"{_which(row)}: its content is no JSON: {error}"
+
+
+def _which(row: Any) -> str:
+    return f"session {row.session_id!r}, message {row.position}"
+
+
+def _each(connection: sa.Connection, statement: sa.Executable) -> Iterator[Any]:
+    """The rows, a few at a time: a store may be larger than memory."""
+    with connection.execute(statement, execution_options={"yield_per": 200}) as rows:
+        yield from rows

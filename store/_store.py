@@ -1,0 +1,336 @@
+"""The store: transcripts, and transactions on the ledger."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from greenroom.store._content import check_id, check_role, decode, encode
+from greenroom.store._engine import Engine
+from greenroom.store._errors import Fenced, SessionExists, UnknownSession
+from greenroom.store._ledger import CREATE, SESSION_COLUMNS, session_row
+from greenroom.store._maintenance import Maintenance
+from greenroom.store._own_writes import OwnWrites
+from greenroom.store._peek import Peeker
+from greenroom.store._pending import Soon, Threads
+from greenroom.store._rows import Message
+from greenroom.store._schema import upgrade
+from greenroom.store._tables import NOW, messages, sessions
+from greenroom.store._transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from greenroom.store._rows import Fence, SessionRow
+
+__all__ = ["Store", "open_store"]
+
+_MOST_SESSIONS = 10_000
+
+_sid: sa.BindParameter[str] = bindparam("sid")
+_SESSION = sa.select(*SESSION_COLUMNS).where(sessions.c.session_id == _sid)
+_LOCK = (
+    sa.select(sessions.c.owner, sessions.c.epoch, sessions.c.last_position, sessions.c.ended)
+    .where(sessions.c.session_id == _sid)
+    .with_for_update()
+)
+_APPEND = (
+    sa.insert(messages)
+    .values(
+        session_id=_sid,
+        position=bindparam("a_position"),
+        role=bindparam("a_role"),
+        content=bindparam("a_content"),
+        format=bindparam("a_format"),
+    )
+    .returning(messages.c.created)
+)
+_MESSAGES = (
+    sa.select(
+        messages.c.position, messages.c.role, messages.c.content, messages.c.format, messages.c.created
+    )
+    .where(messages.c.session_id == _sid, messages.c.position > bindparam("after", type_=sa.Integer()))
+    .order_by(messages.c.position)
+)
+_FIRST_MESSAGES = _MESSAGES.limit(bindparam("most_rows", type_=sa.Integer()))
+_SET_SOURCE = (
+    sa.update(sessions)
+    .where(sessions.c.session_id == _sid, sessions.c.source.is_(None))
+    .values(source=bindparam("a_source"))
+)
+_END = (
+    sa.update(sessions)
+    .where(sessions.c.session_id == _sid, sessions.c.ended.is_(None))
+    .values(ended=NOW)
+)
+
+
+class Store(Maintenance):
+    """Transcripts and the ledger, in one database. `open_store` makes one.
+
+    Every method may be called from any thread, and blocks until it is done. Its twin with the suffix
+    `_soon` takes the same arguments and returns a `Pending` at once.
+    """
+
+    def __init__(self, url: str, *, durability: str = "full") -> None:
+        self._engine = Engine(url, durability=durability)
+        self._own_writes = OwnWrites()
+        self._own_writes_done = OwnWrites()
+        self._clock_shift = 0.0  # the tests of leases move it
+        try:
+            upgrade(self._engine)
+        except BaseException:
+            self._engine.close()
+            raise
+        self._peeker = Peeker(self._engine)
+        self._threads = Threads()
+        self.can_peek = self._peeker.can_peek
+        """Whether `peek()` works for this database."""
+        _stores.add(self)
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets."""
+        return self._engine.url
+
+    @property
+    def durability(self) -> str:
+        """What a write waits for, if it does not say so itself."""
+        return self._engine.durability
+
+    # Transcripts
+
+    def create_session(self, session_id: str, *, key: str, source: str | None = None) -> SessionRow:
+        """Make a session, or find it made. `SessionExists` if it belongs to another key.
+
+        `source` tells where it comes from. The first who knows it sets it.
+        """
+        check_id("session_id", session_id)
+        check_id("key", key)
+        if source is not None:
+            check_id("source", source)
+        with self._engine.write() as connection:
+            values = {"sid": session_id, "a_key": key, "a_source": source}
+            self._engine.run(connection, CREATE[self._engine.dialect_name], values)
+            if source is not None:
+                self._engine.run(connection, _SET_SOURCE, values)
+            row = self._row(connection, session_id)
+            if row.key != key:
+                raise SessionExists(session_id, row.key)
+        return row
+
+    def append(
+        self, session_id: str, *, role: str, content: object, fence: Fence | None = None
+    ) -> Message:
+        """Add a message to a transcript. With a `fence`, only if that lease is good: else `Fenced`."""
+        check_id("session_id", session_id)
+        check_role(role)
+        text, form = encode(content)
+        with self._own_write(session_id), self._engine.write() as connection:
+            last_position, _ = self._lock(connection, session_id, fence)
+            position = last_position + 1
+            created = self._engine.run(
+                connection,
+                _APPEND,
+                {
+                    "sid": session_id,
+                    "a_position": position,
+                    "a_role": role,
+                    "a_content": text,
+                    "a_format": form,
+                },
+            ).value()
+        return Message(
+            session_id=session_id, position=position, role=role, content=content, created=created
+        )
+
+    def messages(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Message]:
+        """The messages of a session in order, those behind position `after`, and at most `limit`."""
+        check_id("session_id", session_id)
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit={limit!r}: give a positive number, or None for all")
+        with self._engine.read() as connection:
+            values = {"sid": session_id, "after": after, "most_rows": limit}
+            query = _MESSAGES if limit is None else _FIRST_MESSAGES
+            rows = self._engine.run(connection, query, values).rows
+            if not rows:
+                self._row(connection, session_id)
+        return [
+            Message(
+                session_id=session_id,
+                position=position,
+                role=role,
+                content=decode(text, form),
+                created=created,
+            )
+            for position, role, text, form, created in rows
+        ]
+
+    def session(self, session_id: str) -> SessionRow:
+        """All that is known of a session. `UnknownSession` if there is none."""
+        check_id("session_id", session_id)
+        with self._engine.read() as connection:
+            return self._row(connection, session_id)
+
+    def end_session(self, session_id: str, *, fence: Fence | None = None) -> SessionRow:
+        """Note that a session is over. Again is fine: the first time counts."""
+        check_id("session_id", session_id)
+        with self._own_write(session_id) as own, self._engine.write() as connection:
+            _, ended = self._lock(connection, session_id, fence)
+            if not ended:
+                values = {"sid": session_id, "clock_shift": self._clock_shift}
+                self._engine.run(connection, _END, values)
+            else:
+                own.clear()
+            return self._row(connection, session_id)
+
+    def sessions(
+        self,
+        *,
+        key: str | None = None,
+        ended: bool | None = None,
+        dirty: bool | None = None,
+        dead: bool | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[SessionRow]:
+        """A page of sessions in the order of their ids. `after` is the last id of the page before."""
+        if not 1 <= limit <= _MOST_SESSIONS:
+            raise ValueError(f"limit={limit!r}: give 1 to {_MOST_SESSIONS}")
+        query = sa.select(*SESSION_COLUMNS).order_by(sessions.c.session_id).limit(limit)
+        if key is not None:
+            query = query.where(sessions.c.key == check_id("key", key))
+        if ended is not None:
+            query = query.where(sessions.c.ended.is_not(None) if ended else sessions.c.ended.is_(None))
+        if dirty is not None:
+            is_dirty = sessions.c.generation > sessions.c.committed
+            query = query.where(is_dirty if dirty else ~is_dirty)
+        if dead is not None:
+            query = query.where(sessions.c.dead if dead else ~sessions.c.dead)
+        if after is not None:
+            query = query.where(sessions.c.session_id > check_id("after", after))
+        with self._engine.read() as connection:
+            return [session_row(row) for row in connection.execute(query)]
+
+    def _row(self, connection: sa.Connection, session_id: str) -> SessionRow:
+        row = self._engine.run(connection, _SESSION, {"sid": session_id}).row()
+        if row is None:
+            raise UnknownSession(session_id)
+        return session_row(row)
+
+    def _lock(self, connection: sa.Connection, session_id: str, fence: Fence | None) -> tuple[int, bool]:
+        """Lock a session. Its last position, and whether it is ended."""
+        row = self._engine.run(connection, _LOCK, {"sid": session_id}).row()
+        if row is None:
+            raise UnknownSession(session_id)
+        owner, epoch, last_position, ended = row
+        if fence is not None and (owner != fence.owner or epoch != fence.epoch):
+            raise Fenced(session_id, owner, epoch)
+        return last_position, ended is not None
+
+    create_session_soon = Soon(create_session)
+    append_soon = Soon(append)
+    messages_soon = Soon(messages)
+    session_soon = Soon(session)
+    end_session_soon = Soon(end_session)
+    sessions_soon = Soon(sessions)
+
+    # Coherence
+
+    def own_writes(self, session_id: str) -> int:
+        """How many versions this very object added to a session, those under way among them.
+
+        A version that grew by more than this did was written by somebody else.
+        """
+        return self._own_writes.of(session_id)
+
+    def own_writes_done(self, session_id: str) -> int:
+        """How many of them are done, and therefore in any version that is read from now on."""
+        return self._own_writes_done.of(session_id)
+
+    @contextmanager
+    def _own_write(self, session_id: str) -> Iterator[list[int]]:
+        """Count a write before it happens. Take that back if it fails, or if the list is emptied."""
+        own = [1]
+        self._own_writes.add(session_id, 1)
+        try:
+            yield own
+        except BaseException:
+            own.clear()
+            raise
+        finally:
+            if own:
+                self._own_writes_done.add(session_id, 1)
+            else:
+                self._own_writes.add(session_id, -1)
+
+    def peek(self, session_id: str) -> tuple[int, bool] | None:
+        """The version of a transcript, and whether it is ended; `None` for an unknown session.
+
+        It waits for nobody, or raises `CannotPeek`.
+        """
+        return self._peeker.peek(session_id)
+
+    # The ledger
+
+    @contextmanager
+    def transaction(self, durability: str | None = None) -> Iterator[Transaction]:
+        """One transaction on the ledger and the leases. Calls of the store itself are no part of it."""
+        with self._engine.write(durability) as connection:
+            ledger = Transaction(self._engine, connection, self._clock_shift)
+            yield ledger
+            ledger._check()
+
+    # The end
+
+    def close(self) -> None:
+        """Finish what was asked for, and let the database go. Again is fine."""
+        self._threads.close()
+        self._engine.close()
+        self._peeker.close()
+
+    def _after_fork(self) -> None:
+        self._engine.after_fork()
+        self._peeker.after_fork()
+        self._threads = Threads()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Store {self.url}{' closed' if self._engine.closed else ''}>"
+
+
+def open_store(url: str, *, durability: str = "full") -> Store:
+    """Open a store, and make or upgrade its tables if need be.
+
+    `sqlite:///relative/path`, `sqlite:////absolute/path`, `sqlite://` (in memory, gone when closed) or
+    `postgresql://user:password@host/database`.
+    """
+    return Store(url, durability=durability)
+
+
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for store in list(_stores):
+        store._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,1 @@
+"""What holds when processes die, stop, or lose their disk or database, shown with real ones."""
