@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from greenroom.actors._stage_exits import StageExits
+from greenroom.actors._stage_exits import Ending, StageExits
 from greenroom.actors.effects import (
     HIT,
     RESTED,
@@ -15,19 +15,24 @@ from greenroom.actors.effects import (
     Commit,
     CommitGaveUp,
     EndLife,
+    Enter,
+    EnterLater,
+    Entry,
     Grant,
     Insert,
     Interrupt,
     LifeOver,
     Pause,
     Phase,
+    Record,
+    Recorded,
     Refuse,
     Retain,
     TearDown,
     TurnOver,
     Wait,
 )
-from greenroom.actors.lifecycle import Generations
+from greenroom.actors.lifecycle import Generations, Segment
 from greenroom.actors.stage import Leaver, Stage, Wish
 from greenroom.messages import BeginTurn, Reason
 
@@ -41,8 +46,8 @@ STRANGER = 99
 class Play:
     """A stage, and the turns that it was asked for, by name."""
 
-    def __init__(self) -> None:
-        self.stage = Stage()
+    def __init__(self, *, checked: bool = False) -> None:
+        self.stage = Stage(checked=checked)
         self.turns: dict[str, BeginTurn] = {}
         self.did: Any = None
         """What the last input returned."""
@@ -54,13 +59,14 @@ class Play:
         *,
         reject: bool = False,
         held: tuple[BeginTurn, ...] = (),
+        session_id: str = "s",
     ) -> BeginTurn:
         """The turn of that name. Each is held by somebody else, unless told otherwise."""
         if name not in self.turns:
             self.turns[name] = BeginTurn(
                 spec=name,
                 signature=signature,
-                session_id="s",
+                session_id=session_id,
                 reject=reject,
                 timeout=None,
                 held=held,
@@ -101,6 +107,43 @@ class Play:
     def start_commit(self) -> Play:
         effects = self.stage.start_commit()
         self.did = ["go"] if effects is None else ["not now", *effects]
+        return self
+
+    # With a store.
+
+    def begin_at_once(self, name: str, signature: str | None = "a") -> Play:
+        """The store need not be asked."""
+        self.did = self.stage.begin(self.turn(name, signature), 16, entered=True)
+        return self
+
+    def end_at_once(self) -> Play:
+        """The store need not be told."""
+        turn = self.stage.turn or self.turn("nobody")
+        self.did = self.stage.end(turn, completed=True, discard=False, recorded=True)
+        return self
+
+    def entered(self, verdict: Entry = Entry.FRESH) -> Play:
+        self.did = self.stage.entered(verdict)
+        return self
+
+    def recorded(self, outcome: Recorded = Recorded.DONE, epoch: int = 1) -> Play:
+        """The store has answered; its generations of "s" are as many as the stage has."""
+        self.did = self.stage.recorded(outcome, "s", self.stage.generations.generation + 1, epoch)
+        return self
+
+    def resume(self, session_id: str = "r", *, generation: int = 2, intended: int = 0) -> Play:
+        self.did = self.stage.resume(
+            session_id, 1, generation=generation, committed=0, intended=intended
+        )
+        return self
+
+    def recover(self, session_id: str = "r") -> Play:
+        self.did = [f"rescuer {self.stage.recover(session_id)}"]
+        return self
+
+    def given_up(self, incarnation: int) -> Play:
+        """A build has had its time, and may still come back."""
+        self.did = self.stage.built(incarnation, succeeded=False, returned=False)
         return self
 
     def do(self, name: str, *args: Any) -> Play:
@@ -419,8 +462,15 @@ def _word(effect: object) -> str:
             return f"build {number} for {turn.spec}"
         case Insert(incarnation=number, reason=reason):
             return f"insert {number}{_because(reason)}"
-        case Commit(owner=owner, generation=generation):
-            return f"{owner} commits to {generation}"
+        case Enter(turn=turn):
+            return f"enter {turn.spec}"
+        case EnterLater(tries=tries):
+            return f"enter later {tries}"
+        case Record(turn=turn, completed=completed):
+            return f"record {turn.spec}{'' if completed else ' as not completed'}"
+        case Commit(owner=owner, generation=generation, session_id=session_id, epoch=epoch):
+            whose = "" if session_id is None else f" of {session_id}@{epoch}"
+            return f"{owner} commits to {generation}{whose}"
         case CommitGaveUp():
             return "gave up"
         case Retain(incarnation=number, reason=reason):
@@ -452,6 +502,8 @@ def picture(stage: Stage) -> dict[str, str]:
     known = {
         name: _spell(getattr(stage, name)) for name in StageExits.__slots__ if name != "generations"
     }
+    if stage.entering:
+        known["building"] = "the-store"
     generations = stage.generations
     known["generation"] = str(generations.generation)
     known["committed"] = str(generations.committed)
@@ -470,6 +522,8 @@ def _spell(value: Any) -> str:
             return f"{phase.value}/{'close' if close else 'release'}/{reason}/{life}"
         case Wish(reason=reason, close=close):
             return f"{'close' if close else 'release'}/{reason}"
+        case Ending(completed=completed, discard=discard):
+            return f"{'completed' if completed else 'not-completed'}{'/discard' if discard else ''}"
         case dict():
             return ",".join(f"{number}:{_spell(item)}" for number, item in value.items())
         case deque() | tuple():
@@ -478,17 +532,27 @@ def _spell(value: Any) -> str:
             return ",".join(map(str, sorted(value)))
         case Generations():
             raise AssertionError(value)
-        case _ if hasattr(value, "owner"):
-            return f"{value.owner or 'nobody'}..{value.last}"
+        case Segment(owner=owner, last=last):
+            return f"{owner or 'nobody'}..{last}{_account(value)}"
         case _:
             return "yes" if value is True else str(value)
 
 
+def _account(segment: Segment) -> str:
+    """Of which session id, up to which generation of it, and under which epoch."""
+    if segment.session_id is None:
+        return ""
+    return f"/{segment.session_id}{segment.token}@{segment.epoch}{'!' if segment.begun else ''}"
+
+
 def outcome(state: str, given: str) -> str:
     """Put a stage into the state, apply the input, and say what it does and what has changed."""
-    play = STATES[state]()
+    return what_changes(STATES[state](), INPUTS[given])
+
+
+def what_changes(play: Play, given: Callable[[Play], Play]) -> str:
     before = picture(play.stage)
-    told = INPUTS[given](play).told
+    told = given(play).told
     after = picture(play.stage)
     changed = [f"{name}={after[name]}" for name in sorted(after) if after[name] != before[name]]
     if told in ("", "none") and not changed:
