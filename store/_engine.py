@@ -12,8 +12,8 @@ that writes, instead of polling for SQLite's lock, which is neither fair nor qui
 is its connection: there is one, and everybody queues for that.
 
 PostgreSQL: READ COMMITTED and row locks for writing, REPEATABLE READ for reading. Connecting, waiting
-for a lock and any statement end after 5 seconds. A connection that the server dropped is replaced when
-it is next taken from the pool.
+for a lock and any statement end after 5 seconds. A connection that the server has dropped is noticed
+when it is next taken from the pool, and replaced.
 
 Durability "full" waits for the disk with each commit. "normal" does not: a commit survives the end of
 the process, and after a power failure the last moments may be missing, but nothing before them.
@@ -21,6 +21,7 @@ the process, and after a power failure the last moments may be missing, but noth
 
 from __future__ import annotations
 
+import select
 import sqlite3
 import time
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from greenroom.store._errors import StoreClosed, StoreError, StoreUnavailable
@@ -38,7 +39,7 @@ from greenroom.store._url import is_memory, parse_url, show_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy.pool import ConnectionPoolEntry, Pool
+    from sqlalchemy.pool import ConnectionPoolEntry, Pool, PoolProxiedConnection
 
     from greenroom.store._prepared import Answer
 
@@ -239,7 +240,6 @@ class Engine:
                 pool_size=8,
                 max_overflow=8,
                 pool_timeout=PATIENCE,
-                pool_pre_ping=True,
                 hide_parameters=True,
                 isolation_level="READ COMMITTED",
                 connect_args={name: value for name, value in arguments.items() if name not in url.query},
@@ -249,12 +249,33 @@ class Engine:
                 "a store in PostgreSQL needs psycopg: pip install 'greenroom[postgres]'", name="psycopg"
             ) from error
         event.listen(writer, "connect", prepare)
+        event.listen(writer, "checkout", _ping_if_heard_of)
         return writer, writer.execution_options(isolation_level="REPEATABLE READ")
 
 
 def _raw(connection: sa.Connection) -> Any:
     """The driver's own connection."""
     return connection.connection.driver_connection
+
+
+def _ping_if_heard_of(raw: Any, _record: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
+    """See whether a connection is still good, if the server has said something unasked: its last word,
+    most likely. (To ask each time would take a round trip.)"""
+    if not _is_readable(raw.pgconn.socket):
+        return
+    try:
+        raw.execute("SELECT 1")
+        raw.rollback()
+    except Exception as error:
+        raise DisconnectionError from error  # the pool connects anew
+
+
+def _is_readable(socket: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows, where select() takes any socket
+        return bool(select.select([socket], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _prepare_sqlite(raw: Any, _record: ConnectionPoolEntry) -> None:
