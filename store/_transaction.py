@@ -125,8 +125,8 @@ class Transaction:
         return version
 
     def intend(self, session_id: str, *, owner: str, epoch: int, generation: int) -> bool:
-        """A commit up to this generation, which is therefore completed, is about to begin. Nothing to note
-        if it is committed."""
+        """A commit up to this generation, which is therefore completed, is about to begin. Nothing to
+        note if it is committed."""
         return self._changed(sql.INTEND, session_id, owner, epoch, a_generation=generation)
 
     def commit(self, session_id: str, *, owner: str, epoch: int, generation: int) -> bool:
