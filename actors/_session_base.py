@@ -134,7 +134,9 @@ class SessionBase(Actor):
         ledger = self._state.ledger
         if ledger is None:
             return False
-        return bool(ledger.rescues) or any(a.unrecorded or a.freeing for a in ledger.accounts.values())
+        return bool(ledger.rescues or ledger.doubts) or any(
+            a.unrecorded or a.freeing for a in ledger.accounts.values()
+        )
 
     def _nothing_to_remember(self) -> bool:
         state = self._state

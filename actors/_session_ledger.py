@@ -30,6 +30,7 @@ from greenroom.actors.effects import Effect, Entry, Recorded
 from greenroom.actors.errors import LostOwnership, NotRecorded, RoomClosed
 from greenroom.messages import (
     BeginTurn,
+    DisclaimSession,
     EnterAgain,
     EnterStore,
     FailRecovery,
@@ -44,6 +45,7 @@ from greenroom.messages import (
     RecoverSession,
     RecoveryFailure,
     RetryRecord,
+    SessionDisclaimed,
     SessionRecovered,
     StoreAnswered,
     StoreFailure,
@@ -154,6 +156,8 @@ class SessionLedger(SessionOutcomes):
         moved = False
         if entrance is not None and entrance.lease is not None and entrance.lease.held:
             effects, moved = self._open_account(entrance.lease)
+        elif entrance is None and message.session_id not in ledger.accounts:
+            self._disclaim(message.session_id)
         if message.ticket == ledger.ticket and stage.entering:
             effects += stage.entered(self._judge(message, moved))
         self._perform(effects)
@@ -188,6 +192,7 @@ class SessionLedger(SessionOutcomes):
     def _open_account(self, lease: Any) -> tuple[list[Effect], bool]:
         """This room has the session id now. Also tells whether others completed turns of it since."""
         ledger, stage, session_id = self._ledger, self._state.stage, lease.session_id
+        ledger.doubts.pop(session_id, None)
         account = ledger.accounts.get(session_id)
         if account is not None and account.epoch == lease.epoch:
             account.until = PINNED
@@ -218,6 +223,25 @@ class SessionLedger(SessionOutcomes):
         effects = self._state.stage.lose(account.session_id, account.epoch)
         self._say_lost(account, before - generations.dirty)
         return effects
+
+    def _disclaim(self, session_id: str) -> None:
+        """What was asked for may have been done, although no answer came, or the answer was that it is
+        lost, and it was taken anew: make sure that the store does not go on keeping it for this room."""
+        if self._books.ledger:
+            self._ledger.doubts.setdefault(session_id, 0)
+            self._ask_clerk(
+                DisclaimSession(session_id=session_id, key=self._key),
+                lambda _, error: SessionDisclaimed(session_id=session_id, error=error),
+            )
+
+    def _session_disclaimed(self, message: SessionDisclaimed) -> None:
+        doubts, session_id = self._ledger.doubts, message.session_id
+        if message.error is None:
+            doubts.pop(session_id, None)
+        elif session_id in doubts:
+            doubts[session_id] += 1
+            self._retry_later(session_id, doubts[session_id])
+        self._perform(())
 
     def _say_lost(self, account: Account, turns: int) -> None:
         logger.warning(
@@ -296,7 +320,7 @@ class SessionLedger(SessionOutcomes):
             HandOver(session_id=session_id, epoch=epoch),
             lambda _, error: HandedOver(session_id=session_id, epoch=epoch, error=error),
         )
-        account.freeing = True
+        account.until, account.freeing = 0.0, True
 
     def _handed_over(self, message: HandedOver) -> None:
         account = self._ledger.accounts.get(message.session_id)
@@ -308,7 +332,7 @@ class SessionLedger(SessionOutcomes):
                 effects = self._state.stage.lose(message.session_id, message.epoch)
             else:
                 account.unrecorded = True
-                self._retry_later(account)
+                self._retry(account)
         self._perform(effects)
 
     # A turn has ended.
@@ -417,19 +441,24 @@ class SessionLedger(SessionOutcomes):
                 )
                 answer = NotRecorded(msg, self._key)
                 answer.__cause__ = error
-            self._retry_later(account)
+            self._retry(account)
         self._end_recording(Recorded.NOT_NOW, account, answer)
 
-    def _retry_later(self, account: Account) -> None:
+    def _retry(self, account: Account) -> None:
         account.tries += 1
+        self._retry_later(account.session_id, account.tries)
+
+    def _retry_later(self, session_id: str, tries: int) -> None:
         policy = self._board.policy
-        pause = min(policy.retry_first * 2.0 ** min(account.tries - 1, 60), policy.retry_most)
+        pause = min(policy.retry_first * 2.0 ** min(tries - 1, 60), policy.retry_most)
         spread = self.runtime.random.uniform(0.75, 1.25)
-        self.call_later(pause * spread, RetryRecord(session_id=account.session_id))
+        self.call_later(pause * spread, RetryRecord(session_id=session_id))
 
     def _retry_record(self, message: RetryRecord) -> None:
         account = self._ledger.accounts.get(message.session_id)
-        if account is not None and account.unrecorded and account is not self._account_in_use():
+        if message.session_id in self._ledger.doubts:
+            self._disclaim(message.session_id)
+        elif account is not None and account.unrecorded and account is not self._account_in_use():
             self._record_later(account)
         self._perform(())
 
@@ -447,6 +476,7 @@ class SessionLedger(SessionOutcomes):
             before = stage.generations.dirty
             self._end_recording(Recorded.LOST, account, answer)
             self._ledger.accounts.pop(account.session_id, None)
+            self._disclaim(account.session_id)
             self._say_lost(account, before - stage.generations.dirty)
         else:
             self._end_recording(Recorded.LOST, None, answer)
@@ -460,9 +490,10 @@ class SessionLedger(SessionOutcomes):
             account.unrecorded, account.freeing = True, False
             if message.turn is None and account.tries == 0:
                 self._store_failed(message.session_id, "record", message.error)
-            self._retry_later(account)
+            self._retry(account)
         elif message.sight is None:
             effects = self._lose(account)
+            self._disclaim(message.session_id)
         else:
             self._note_recorded(message, account)
             if account is self._account_in_use():
@@ -498,7 +529,9 @@ class SessionLedger(SessionOutcomes):
             self.actor_ref.tell(EnterAgain(ticket=ledger.ticket))
         for account in ledger.accounts.values():
             if account.unrecorded:
-                self._retry_later(account)
+                self._retry(account)
+        for session_id, tries in ledger.doubts.items():
+            self._retry_later(session_id, tries + 1)
 
     def _account_shown(self) -> Account | None:
         ledger, session_id = self._state.ledger, self._state.session_id
@@ -532,6 +565,8 @@ class SessionLedger(SessionOutcomes):
         effects: list[Effect] = []
         if lease is not None and lease.held:
             effects, _ = self._open_account(lease)
+        elif lease is None:
+            self._disclaim(session_id)
         rescue = ledger.rescues.get(session_id)
         if rescue is not None and stage.generations.nobodys(session_id) and not stage.draining:
             rescue.incarnation = stage.recover(session_id)

@@ -162,8 +162,12 @@ class SessionOutcomes(SessionEffects):
         if account is not None and account.epoch == segment.epoch:
             assert state.ledger is not None
             del state.ledger.accounts[account.session_id]
+            self._disclaim(account.session_id)
             self._say_lost(account, before - state.stage.generations.dirty)
         self._perform(effects)
+
+    def _disclaim(self, session_id: str) -> None:
+        """Make sure that the store does not think this room had a session id."""
 
     def _say_lost(self, account: Account, turns: int) -> None:
         """Tell that another room has a session id now."""

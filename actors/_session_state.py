@@ -103,6 +103,7 @@ class LedgerState:
 
     __slots__ = (
         "accounts",
+        "doubts",
         "ender",
         "fences",
         "holder",
@@ -127,6 +128,9 @@ class LedgerState:
         self.ender: Reply | None = None
         """Who waits for the end of a turn to be recorded."""
         self.lease_timer: Timer | None = None
+        self.doubts: dict[str, int] = {}
+        """Session ids that the store may have given to this room without its knowing, and how often it
+        was told that they are not wanted."""
         self.rescues: dict[str, Rescue] = {}
         """The session ids that are being recovered."""
 

@@ -8,7 +8,7 @@ For the ledger and for ownership, which are left out where it is missing:
 
     transaction(durability=…) a context manager: everything inside is written, or nothing. It gives an
                               object with `take`, `pin`, `complete`, `leave`, `intend`, `commit`, `fail`,
-                              `hand_over`, `beat`, `retire` and `orphans`
+                              `hand_over`, `disclaim`, `beat`, `retire` and `orphans`
 
 And some that make it better, where they are there: `peek(session_id)`, a look at the version that never
 waits; `own_writes(session_id)` and `own_writes_done(session_id)`, how many versions this very object is
@@ -30,6 +30,7 @@ from greenroom.actors.errors import LostOwnership
 from greenroom.messages import (
     Beat,
     CloseBooks,
+    DisclaimSession,
     EnterStore,
     Entrance,
     FailRecovery,
@@ -200,6 +201,9 @@ class Bookkeeping:
     def _hand_over(self, ledger: Any, request: HandOver) -> bool:
         return bool(ledger.hand_over(request.session_id, owner=self.owner, epoch=request.epoch))
 
+    def _disclaim(self, ledger: Any, request: DisclaimSession) -> bool:
+        return bool(ledger.disclaim(request.session_id, key=request.key, owner=self.owner))
+
     def _orphans(self, ledger: Any, request: FindOrphans) -> list[Any]:
         return list(ledger.orphans(owner=self.owner, limit=request.limit))
 
@@ -214,6 +218,7 @@ class Bookkeeping:
     _writers: ClassVar[dict[type, Callable[[Any, Any, Any], Any]]] = {
         Beat: _beat,
         CloseBooks: _retire,
+        DisclaimSession: _disclaim,
         EnterStore: _enter,
         FailRecovery: _fail,
         FindOrphans: _orphans,

@@ -431,7 +431,9 @@ class Stage(StageExits):
 
     def _serves_as_well(self, other: BeginTurn, turn: BeginTurn) -> bool:
         """Whether what is being done for this turn is just what that other one needs."""
-        return other.session_id == turn.session_id if self.entering else self._fits(other)
+        if self.checked and other.session_id != turn.session_id:
+            return False  # the store was asked for that one only
+        return self.entering or self._fits(other)
 
     def _refuse_all(self, why: Refusal, effects: list[Effect]) -> None:
         refused = [] if self.builder is None else [self.builder]

@@ -17,6 +17,7 @@ __all__ = [
     "Beat",
     "BooksClosed",
     "CloseBooks",
+    "DisclaimSession",
     "EnterAgain",
     "EnterStore",
     "Entrance",
@@ -38,6 +39,7 @@ __all__ = [
     "RecoveryEnded",
     "RenewLeases",
     "RetryRecord",
+    "SessionDisclaimed",
     "StoreAnswered",
     "StoreWritten",
     "TurnRecorded",
@@ -134,6 +136,15 @@ class HandOver(Request[bool]):
 
 
 @message()
+class DisclaimSession(Request[bool]):
+    """Let go of a session id, should this room have it unknowingly: what it asked for was done, perhaps,
+    and the answer did not come. True: it had."""
+
+    session_id: str
+    key: str
+
+
+@message()
 class CloseBooks(Request[bool]):
     """Write what is to be written, and hand everything over: this room answers for nothing any more."""
 
@@ -191,6 +202,14 @@ class HandedOver(Notice):
 
     session_id: str
     epoch: int
+    error: BaseException | None
+
+
+@message()
+class SessionDisclaimed(Notice):
+    """The answer to `DisclaimSession`."""
+
+    session_id: str
     error: BaseException | None
 
 

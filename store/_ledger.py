@@ -127,6 +127,11 @@ FAIL = _ours.values(
     free_at=None,
 )
 HAND_OVER = _ours.values(owner=None, free_at=None)
+DISCLAIM = (
+    sa.update(sessions)
+    .where(_s.session_id == _sid, _s.owner == _owner, _s.key == _key)
+    .values(owner=None, free_at=None)
+)
 
 _ttl = bindparam("ttl", type_=SECONDS)
 

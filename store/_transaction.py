@@ -108,6 +108,11 @@ class Transaction:
         """Give a session back: anybody may have it at once."""
         return self._changed(sql.HAND_OVER, session_id, owner, epoch)
 
+    def disclaim(self, session_id: str, *, key: str, owner: str) -> bool:
+        """Give back a session that one may have taken without being told. Whatever its epoch is."""
+        values = {"sid": session_id, "a_key": key, "an_owner": owner}
+        return self._run(sql.DISCLAIM, **values).count == 1
+
     # Generations
 
     def complete(

@@ -30,6 +30,7 @@ from greenroom.actors import Actor, Reply, RoomClosed, WorkTimedOut
 from greenroom.messages import (
     Beat,
     CloseBooks,
+    DisclaimSession,
     EnterStore,
     FailRecovery,
     FindOrphans,
@@ -213,6 +214,7 @@ class Clerk(Actor):
 
     _handlers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
         CloseBooks: _close_books,
+        DisclaimSession: _request,
         EnterStore: _request,
         FailRecovery: _request,
         FindOrphans: _request,

@@ -14,6 +14,7 @@ from typing import Any
 import pykka
 
 from greenroom import Generation, Greenroom, GreenroomError, Policy, RoomClosed
+from greenroom.actors.session import Session
 from greenroom.actors.simulation import InjectedFault, Simulation
 from greenroom.actors.simulation._faults import Faults
 from tests.simulation.shelf import Shelf
@@ -106,7 +107,7 @@ class Room:
         return Agent(self)
 
     async def _client(self) -> None:
-        while True:
+        while not self.history.quiet:
             await self.sim.sleep(self.random.uniform(0.0, 2.0))
             try:
                 await self._act(self.random.choice(list(SESSIONS)))
@@ -128,13 +129,9 @@ class Room:
         history = self.history
         turn = self.room.turn(key, session_id=session_id, timeout=self.random.choice([None, 2.0]))
         async with turn:
-            row = history.shelf.rows[session_id]
-            mine = (self.room._board.books.owner, row.epoch)  # type: ignore[union-attr]  # it has a store
-            if history.strict and row.owner != mine[0]:
-                history.violations.append(
-                    f"{mine[0]} is in a turn of {session_id}, which {row.owner} has"
-                )
-            await self.sim.sleep(self.random.uniform(0.0, 1.5))
+            self._look_who_has(session_id)
+            await self.sim.sleep(self.random.uniform(0.0, 3.0))
+            self._look_who_has(session_id)
             if self.random.random() < 0.15:
                 raise ZeroDivisionError
         if turn.generation in history.acknowledged.setdefault(session_id, set()):
@@ -142,6 +139,12 @@ class Room:
         if turn.generation > history.shelf.rows[session_id].generation:
             history.violations.append(f"{turn.generation} of {session_id} is not in the ledger")
         history.acknowledged[session_id].add(turn.generation)
+
+    def _look_who_has(self, session_id: str) -> None:
+        assert self.room._board.books is not None
+        me, row = self.room._board.books.owner, self.history.shelf.rows[session_id]
+        if self.history.strict and row.owner != me:
+            self.history.violations.append(f"{me} is in a turn of {session_id}, which {row.owner} has")
 
 
 class History:
@@ -158,41 +161,55 @@ class History:
         self.acknowledged: dict[str, set[int]] = {}
         self.violations: list[str] = []
         self.strict = False
+        """No two rooms may be in turns of one session: nothing is so late that one is taken for dead."""
+        self.quiet = False
+        """Nobody begins a turn any more, and nothing fails."""
         self.now = 0.0
 
     def run(self) -> None:
-        """Live and die, again and again; then let one more room see to what is left."""
+        """Live and die, again and again; then let what is left come to rest."""
         for _ in range(self.lives):
-            self._life(steps=self.random.randint(50, 1_500))
-        self.shelf.failures = self.hook_failures = 0.0
-        self._life(steps=None)
+            self._live(last=False)
+        self._live(last=True)
         self._check_the_end()
 
-    def _life(self, steps: int | None) -> None:
-        haste = self.random.choice([0.0, 0.1])
-        rooms, rate = self.random.choice([1, 1, 2]), self.random.choice([0.0, 0.0, 0.01])
-        # Time leaps in haste, and what fails is late: a room that lives may then be taken for dead.
-        quiet = not haste and not rate and not self.shelf.failures
-        self.strict = steps is not None and quiet and self.lease_ttl > 1.0
+    def _live(self, *, last: bool) -> None:
+        haste, rate = self.random.choice([0.0, 0.1]), self.random.choice([0.0, 0.0, 0.01])
+        in_time = not haste and not rate and not self.shelf.failures
+        self.strict = in_time and self.lease_ttl > 1.0
         sim = Simulation(self.random.getrandbits(32), work_time=(0.0, 0.2), haste=haste)
         start = self.now
         self.shelf.clock = lambda: start + sim.clock()
         with sim:
-            for _ in range(rooms if steps is not None else 1):
-                Room(self, sim, clients=0 if steps is None else 3)
-            if steps is not None:
-                sim._faults = Faults({"handler": rate, "effect": rate}, sim.random)
-                for _ in range(steps):
-                    self._step(sim)
-            else:
-                self._see_to_the_rest(sim)
+            rooms = [Room(self, sim, clients=3) for _ in range(self.random.choice([1, 1, 2]))]
+            sim._faults = Faults({"handler": rate, "effect": rate}, sim.random)
+            for _ in range(self.random.randint(50, 1_500)):
+                self._step(sim)
+            if last:
+                self._come_to_rest(sim, rooms)
         self.now = self.shelf.clock() + self.random.choice([0.0, 10.0])
 
-    def _see_to_the_rest(self, sim: Simulation) -> None:
-        while any(row.generation > row.committed for row in self.shelf.rows.values()):
-            if sim.clock() > 300.0:
-                raise Violation(f"invariant 4: never committed: {self.shelf.rows}")
+    def _come_to_rest(self, sim: Simulation, rooms: list[Room]) -> None:
+        """With nobody there, agents are let go for being idle, and everything is committed."""
+        self.quiet = True
+        self.shelf.failures = self.hook_failures = 0.0
+        sim._faults = Faults(None, sim.random)
+        until = sim.clock() + 300.0
+        while self._unsettled(rooms):
+            if sim.clock() > until:
+                raise Violation(f"invariant 4: not settled: {self._unsettled(rooms)}, {self.shelf.rows}")
             self._step(sim)
+
+    def _unsettled(self, rooms: list[Room]) -> list[str]:
+        found = [row.session_id for row in self.shelf.rows.values() if row.generation > row.committed]
+        for room in rooms:
+            for key, ref in room.room._board.directory.items():
+                session = ref.actor_inbox.actor
+                if isinstance(session, Session):
+                    standing = session._standing()
+                    if standing.dirty or standing.unrecorded or standing.cached or standing.busy:
+                        found.append(f"{key}: {standing}")
+        return found
 
     def _step(self, sim: Simulation) -> None:
         sim.step()

@@ -59,6 +59,14 @@ class Shelf:
             raise Away("it cannot be read")
         return self.rows[session_id]
 
+    can_peek = True
+
+    def peek(self, session_id: str) -> tuple[int, bool] | None:
+        if self.random.random() < 0.2:
+            raise Away("not without waiting")
+        row = self.rows.get(session_id)
+        return None if row is None else (row.version, row.ended)
+
     @contextmanager
     def transaction(self, *, durability: str) -> Iterator[Shelf]:
         if self.random.random() < self.failures / 2:
@@ -142,6 +150,13 @@ class Shelf:
         if row is not None:
             row.owner = row.free_at = None
         return row is not None
+
+    def disclaim(self, session_id: str, *, key: str, owner: str) -> bool:
+        row = self.rows.get(session_id)
+        if row is None or (row.owner, row.key) != (owner, key):
+            return False
+        row.owner = row.free_at = None
+        return True
 
     def beat(self, owner: str, *, ttl: float, host: str, pid: int) -> bool:
         lived = self.rooms.get(owner, 0.0) > self.clock()
