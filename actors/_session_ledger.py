@@ -33,6 +33,7 @@ from greenroom.messages import (
     DisclaimSession,
     EnterAgain,
     EnterStore,
+    Entrance,
     FailRecovery,
     HandedOver,
     HandOver,
@@ -141,17 +142,29 @@ class SessionLedger(SessionOutcomes):
         ledger = self._ledger
         ledger.ticket += 1
         ticket = ledger.ticket
-        request = EnterStore(session_id=session_id, key=self._key, home=self._home_beside(session_id))
-        self._ask_clerk(
-            request,
+        self._ask_for(
+            EnterStore(session_id=session_id, key=self._key, home=self._home_beside(session_id)),
             lambda entrance, error: StoreAnswered(
                 ticket=ticket, session_id=session_id, entrance=entrance, error=error
             ),
         )
         return ()
 
+    def _ask_for(self, request: EnterStore, answered: Callable[..., Any]) -> None:
+        self._ledger.asked[request.session_id] += 1
+        self._ask_clerk(request, answered)
+
+    def _heard_of(self, session_id: str, entrance: Entrance | None) -> None:
+        asked = self._ledger.asked
+        asked[session_id] -= 1
+        if not asked[session_id]:
+            del asked[session_id]
+        if entrance is not None:
+            self._ledger.doubts.pop(session_id, None)  # whoever has it, now it is known
+
     def _store_answered(self, message: StoreAnswered) -> None:
         stage, ledger, entrance = self._state.stage, self._ledger, message.entrance
+        self._heard_of(message.session_id, entrance)
         effects: list[Effect] = []
         moved = False
         if entrance is not None and entrance.lease is not None and entrance.lease.held:
@@ -192,7 +205,6 @@ class SessionLedger(SessionOutcomes):
     def _open_account(self, lease: Any) -> tuple[list[Effect], bool]:
         """This room has the session id now. Also tells whether others completed turns of it since."""
         ledger, stage, session_id = self._ledger, self._state.stage, lease.session_id
-        ledger.doubts.pop(session_id, None)
         account = ledger.accounts.get(session_id)
         if account is not None and account.epoch == lease.epoch:
             account.until = PINNED
@@ -229,6 +241,8 @@ class SessionLedger(SessionOutcomes):
         lost, and it was taken anew: make sure that the store does not go on keeping it for this room."""
         if self._books.ledger:
             self._ledger.doubts.setdefault(session_id, 0)
+            if session_id in self._ledger.asked:
+                return  # it is wanted again, and the answer to that is on its way
             self._ask_clerk(
                 DisclaimSession(session_id=session_id, key=self._key),
                 lambda _, error: SessionDisclaimed(session_id=session_id, error=error),
@@ -552,7 +566,7 @@ class SessionLedger(SessionOutcomes):
             self._perform(self._state.stage.flush())
             return None
         ledger.rescues[session_id] = Rescue(self.defer_reply(), message.tries)
-        self._ask_clerk(
+        self._ask_for(
             EnterStore(session_id=session_id, key=self._key),
             lambda entrance, error: LeaseTaken(session_id=session_id, entrance=entrance, error=error),
         )
@@ -561,6 +575,7 @@ class SessionLedger(SessionOutcomes):
 
     def _lease_taken(self, message: LeaseTaken) -> None:
         session_id, stage, ledger = message.session_id, self._state.stage, self._ledger
+        self._heard_of(session_id, message.entrance)
         lease = None if message.entrance is None else message.entrance.lease
         effects: list[Effect] = []
         if lease is not None and lease.held:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from contextvars import Context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -103,6 +103,7 @@ class LedgerState:
 
     __slots__ = (
         "accounts",
+        "asked",
         "doubts",
         "ender",
         "fences",
@@ -128,6 +129,8 @@ class LedgerState:
         self.ender: Reply | None = None
         """Who waits for the end of a turn to be recorded."""
         self.lease_timer: Timer | None = None
+        self.asked: Counter[str] = Counter()
+        """Session ids that were asked for, and how many answers are still to come."""
         self.doubts: dict[str, int] = {}
         """Session ids that the store may have given to this room without its knowing, and how often it
         was told that they are not wanted."""
