@@ -32,6 +32,7 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
+    from greenroom.actors._reply import Reply
     from greenroom.actors.board import Board
 
 __all__ = ["SessionBase", "text_of"]
@@ -134,9 +135,8 @@ class SessionBase(Actor):
         ledger = self._state.ledger
         if ledger is None:
             return False
-        return bool(ledger.rescues or ledger.doubts) or any(
-            a.unrecorded or a.freeing for a in ledger.accounts.values()
-        )
+        under_way = ledger.rescues or ledger.doubts or ledger.asked
+        return bool(under_way) or any(a.untold or a.asked for a in ledger.accounts.values())
 
     def _nothing_to_remember(self) -> bool:
         state = self._state
@@ -152,7 +152,7 @@ class SessionBase(Actor):
             self._tell(
                 SessionDrained(
                     key=self._key,
-                    committed=state.stage.generations.committed > state.drained_from and not left,
+                    committed=state.stage.generations.extracted > state.drained_from and not left,
                     left=left,
                     abandoned=state.forced,
                     problem=state.problem,
@@ -185,7 +185,7 @@ class SessionBase(Actor):
         generations = self._state.stage.generations
         if waiter.timer is not None:
             waiter.timer.cancel()
-        committed = generations.committed - waiter.before
+        committed = generations.extracted - waiter.before
         self._answer(waiter, CommitOutcome(committed=committed, left=generations.dirty, note=note))
 
     def _answer(self, waiter: Waiter, answer: Any, turn: BeginTurn | None = None) -> None:
@@ -193,6 +193,12 @@ class SessionBase(Actor):
         if self._state.answers is None:
             self._state.answers = []
         self._state.answers.append((waiter.reply, answer, turn))
+
+    def _answer_behind(self, reply: Reply, answer: Any) -> None:
+        """The same, for a reply that nobody has a timer for."""
+        if self._state.answers is None:
+            self._state.answers = []
+        self._state.answers.append((reply, answer, None))
 
     def _send_answers(self) -> None:
         answers, self._state.answers = self._state.answers, None

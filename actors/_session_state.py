@@ -71,16 +71,31 @@ class Account:
     """How many of its turns are completed."""
 
     committed: int
+    recorded: int
+    """How many of the completed turns the store knows of."""
+
     until: float
     """Until when it is this room's for sure, on the runtime's clock: `PINNED` in a turn."""
 
-    unrecorded: bool = False
-    """The store has not been told everything."""
+    loose: bool = False
+    """The store may think that a turn is running: it could not be told otherwise."""
 
-    freeing: bool = False
-    """The store is being told that no turn uses it."""
+    asked: int = 0
+    """How much is being asked about it, or told, that no turn waits for."""
 
     tries: int = 0
+    timer: Timer | None = None
+    """The store will be told again."""
+
+    @property
+    def unrecorded(self) -> bool:
+        """Whether there are completed turns that the store does not know of."""
+        return self.generation > self.recorded
+
+    @property
+    def untold(self) -> bool:
+        """Whether the store should be told something, once no turn is running."""
+        return self.unrecorded or self.loose or self.until == PINNED
 
 
 PINNED = float("inf")
@@ -108,6 +123,7 @@ class LedgerState:
         "ender",
         "fences",
         "holder",
+        "last",
         "lease_timer",
         "rescues",
         "sight",
@@ -118,6 +134,8 @@ class LedgerState:
     def __init__(self, owner: str) -> None:
         self.accounts: dict[str, Account] = {}
         self.fences = Fences(owner)
+        self.last: Account | None = None
+        """The account that was closed last: for people, who want to see its figures."""
         self.ticket = 0
         """Numbers what was asked for turns that are to begin: only the last answer counts."""
         self.sight: Sight | None = None

@@ -43,14 +43,38 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
-__all__ = ["DURABILITIES", "Bookkeeping", "BoundStore", "Fences", "check_durability"]
+__all__ = ["DURABILITIES", "Bookkeeping", "BoundStore", "Fences", "check_durability", "check_names"]
 
 DURABILITIES = ("full", "normal", "off")
 
-LINGER = 2.0
-"""How many seconds after a turn its session id stays with the room, should the next one come at once."""
+LONG_DEAD = 86_400.0
+"""A room that has been dead for so many seconds, and has nothing, is forgotten."""
+
+
+MOST_FENCES = 256
+"""For how many session ids of one session it is remembered under which epoch it held them."""
+
+
+LONGEST_NAME = 500
+"""How many characters a key or session id may have, where there is a store that is to hold it."""
+
+
+def check_names(*names: str) -> None:
+    """Raise if a store could not hold these keys or session ids."""
+    for name in names:
+        try:
+            good = len(name) <= LONGEST_NAME and "\0" not in name and bool(name.encode())
+        except (UnicodeEncodeError, TypeError):
+            good = False
+        if not good:
+            msg = (
+                f"with a store, keys and session ids are text of at most {LONGEST_NAME} characters "
+                f"without NUL, not {name[:80]!r}"
+            )
+            raise ValueError(msg)
 
 
 def check_durability(durability: str) -> None:
@@ -63,19 +87,9 @@ def check_durability(durability: str) -> None:
 class Bookkeeping:
     """A store, as a room uses it."""
 
-    __slots__ = (
-        "_begun",
-        "_durability",
-        "_finished",
-        "_peek",
-        "_ttl",
-        "ledger",
-        "linger",
-        "owner",
-        "store",
-    )
+    __slots__ = ("_begun", "_durability", "_finished", "_peek", "ledger", "owner", "store")
 
-    def __init__(self, store: Any, *, durability: str = "full", lease_ttl: float = 15.0) -> None:
+    def __init__(self, store: Any, *, durability: str = "full") -> None:
         if not callable(getattr(store, "session", None)):
             msg = (
                 "store must be a URL such as 'sqlite:///greenroom.db', or an object with the methods of "
@@ -89,8 +103,6 @@ class Bookkeeping:
         """Whether turns are recorded, and sessions owned."""
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         """What this room is called in the store."""
-        self._ttl = lease_ttl
-        self.linger = min(LINGER, lease_ttl / 2)
         self._peek: Callable[[str], tuple[int, bool] | None] | None = (
             store.peek if getattr(store, "can_peek", False) else None
         )
@@ -139,7 +151,7 @@ class Bookkeeping:
 
     def write(self, requests: Sequence[Any]) -> list[Any]:
         """Do all of this in one transaction, in order of sessions, and for each session in order."""
-        order = sorted(range(len(requests)), key=lambda at: getattr(requests[at], "session_id", ""))
+        order = sorted(range(len(requests)), key=lambda at: _order(requests[at]))
         results: list[Any] = [None] * len(requests)
         with self.store.transaction(durability=self._durability) as ledger:
             for at in order:
@@ -170,7 +182,7 @@ class Bookkeeping:
     def _record(self, ledger: Any, request: RecordTurn) -> Sight | None:
         session_id = request.session_id
         finished = self._finished(session_id)
-        mine = {"owner": self.owner, "epoch": request.epoch, "linger": self.linger}
+        mine = {"owner": self.owner, "epoch": request.epoch, "linger": request.linger}
         if request.generation is None:
             version = ledger.leave(session_id, **mine)
         else:
@@ -207,9 +219,12 @@ class Bookkeeping:
     def _orphans(self, ledger: Any, request: FindOrphans) -> list[Any]:
         return list(ledger.orphans(owner=self.owner, limit=request.limit))
 
-    def _beat(self, ledger: Any, _: Beat) -> bool:
-        host, pid, _hex = self.owner.rsplit(":", 2)
-        return bool(ledger.beat(self.owner, ttl=self._ttl, host=host, pid=int(pid)))
+    def _beat(self, ledger: Any, request: Beat) -> bool:
+        host, pid, _ = self.owner.rsplit(":", 2)
+        lived = bool(ledger.beat(self.owner, ttl=request.ttl, host=host, pid=int(pid)))
+        if not lived and hasattr(ledger, "forget_rooms"):
+            ledger.forget_rooms(LONG_DEAD)
+        return lived
 
     def _retire(self, ledger: Any, _: CloseBooks) -> bool:
         ledger.retire(self.owner)
@@ -230,6 +245,13 @@ class Bookkeeping:
     }
 
 
+def _order(request: Any) -> tuple[int, str]:
+    """First that the room lives, then sessions, last that it has nothing any more."""
+    if isinstance(request, Beat):
+        return 0, ""
+    return (2, "") if isinstance(request, CloseBooks) else (1, getattr(request, "session_id", ""))
+
+
 def _none(_: str) -> int:
     return 0
 
@@ -246,7 +268,10 @@ class Fences:
 
     def set(self, session_id: str, epoch: int) -> None:
         """The session holds this session id, under this epoch."""
+        self._epochs.pop(session_id, None)
         self._epochs[session_id] = epoch
+        if len(self._epochs) > MOST_FENCES:
+            del self._epochs[next(iter(self._epochs))]
 
     def get(self, session_id: str) -> Fence | None:
         """What a write to this session id must show. `None`: nothing, the session never held it."""
@@ -289,25 +314,20 @@ class BoundStore:
         """End a session. See `Store.end_session`."""
         return self._fenced(self._store.end_session, session_id)
 
-    async def append_soon(self, session_id: str, *, role: str, content: Any) -> Any:
+    def append_soon(self, session_id: str, *, role: str, content: Any) -> BoundPending:
         """Append a message, on an event loop."""
-        pending = self._store.append_soon(
-            session_id, role=role, content=content, fence=self._fences.get(session_id)
-        )
-        return await self._awaited(session_id, pending)
+        fence = self._fences.get(session_id)
+        pending = self._store.append_soon(session_id, role=role, content=content, fence=fence)
+        return BoundPending(pending, lambda: self._translating(session_id))
 
-    async def end_session_soon(self, session_id: str) -> Any:
+    def end_session_soon(self, session_id: str) -> BoundPending:
         """End a session, on an event loop."""
         pending = self._store.end_session_soon(session_id, fence=self._fences.get(session_id))
-        return await self._awaited(session_id, pending)
+        return BoundPending(pending, lambda: self._translating(session_id))
 
     def _fenced(self, write: Callable[..., Any], session_id: str, **more: Any) -> Any:
         with self._translating(session_id):
             return write(session_id, fence=self._fences.get(session_id), **more)
-
-    async def _awaited(self, session_id: str, pending: Any) -> Any:
-        with self._translating(session_id):
-            return await pending
 
     @contextmanager
     def _translating(self, session_id: str) -> Iterator[None]:
@@ -321,3 +341,22 @@ class BoundStore:
                 f"written to it here any more ({error})"
             )
             raise LostOwnership(msg, self._key) from error
+
+
+class BoundPending:
+    """What comes of a write that was begun: awaited, or got."""
+
+    __slots__ = ("_pending", "_translating")
+
+    def __init__(self, pending: Any, translating: Callable[[], AbstractContextManager[None]]) -> None:
+        self._pending = pending
+        self._translating = translating
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        with self._translating():
+            return (yield from self._pending.__await__())
+
+    def get(self, timeout: float | None = None) -> Any:
+        """Wait for it."""
+        with self._translating():
+            return self._pending.get(timeout)

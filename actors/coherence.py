@@ -42,6 +42,9 @@ class Remembered:
         self.home = home
         self._marks: dict[str, Sight] = {}
 
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._marks
+
     def remember(self, session_id: str, sight: Sight | None) -> None:
         """The agent knows everything up to here. `None`: nobody can tell."""
         if sight is None:

@@ -70,11 +70,13 @@ class Segment:
 class Generations:
     """How many turns a session completed, how many are committed, and the segments between."""
 
-    __slots__ = ("_segments", "committed", "generation", "in_flight")
+    __slots__ = ("_segments", "committed", "disowned", "generation", "in_flight")
 
     def __init__(self) -> None:
         self.generation = 0
         self.committed = 0
+        self.disowned = 0
+        """How many of those count as committed because another room answers for them."""
         self.in_flight: Segment | None = None
         # None while there is nothing uncommitted: most sessions of a room are of that kind.
         self._segments: list[Segment] | None = None
@@ -83,6 +85,11 @@ class Generations:
     def dirty(self) -> int:
         """How many generations are uncommitted."""
         return self.generation - self.committed
+
+    @property
+    def extracted(self) -> int:
+        """How many generations were committed here."""
+        return self.committed - self.disowned
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -101,6 +108,15 @@ class Generations:
     def owed_for(self, session_id: str) -> bool:
         """Tell whether any uncommitted segment belongs to this session id."""
         return any(segment.session_id == session_id for segment in self._segments or ())
+
+    def owed(self, session_id: str) -> int:
+        """How many uncommitted generations belong to this session id."""
+        start, owed = self.committed, 0
+        for segment in self._segments or ():
+            if segment.session_id == session_id:
+                owed += segment.last - start
+            start = segment.last
+        return owed
 
     def nobodys(self, session_id: str) -> bool:
         """Tell whether any uncommitted segment of this session id has no owner."""
@@ -203,6 +219,7 @@ class Generations:
             else:
                 kept.append(segment)
         self.committed += gone
+        self.disowned += gone
         self._segments = kept or None
         return gone
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors import effects as effects_of
 from greenroom.actors._calls import check_wait
-from greenroom.actors._session_ledger import SessionLedger
+from greenroom.actors._session_recovery import SessionRecovery
 from greenroom.actors._session_state import Waiter
 from greenroom.actors.coherence import Remembered
 from greenroom.actors.effects import HIT, RESTED, Refusal
@@ -79,7 +79,7 @@ __all__ = ["Session"]
 logger = logging.getLogger("greenroom.actors")
 
 
-class Session(SessionLedger):
+class Session(SessionRecovery):
     """One chat session: its agent, its turns, its generations, its resources and settings."""
 
     # Restarts.
@@ -329,7 +329,7 @@ class Session(SessionLedger):
             None,
             due,
             target=generations.generation,
-            before=generations.committed,
+            before=generations.extracted,
         )
         self._perform(stage.flush())
         if message in (state.committers or ()):
@@ -392,7 +392,7 @@ class Session(SessionLedger):
         state = self._state
         if state.drain is None:
             state.drain = message
-            state.drained_from = state.stage.generations.committed
+            state.drained_from = state.stage.generations.extracted
             state.problem = None
             self._perform(state.stage.drain())
 
@@ -443,37 +443,37 @@ class Session(SessionLedger):
         AbandonSession: _abandon_session,
         AdoptAgent: _adopt_agent,
         BeginTurn: _begin_turn,
-        BuildEnded: SessionLedger._build_ended,
+        BuildEnded: SessionRecovery._build_ended,
         CloseSession: _close_session,
-        CommitEnded: SessionLedger._commit_ended,
+        CommitEnded: SessionRecovery._commit_ended,
         CommitSession: _commit_session,
-        CommitStuck: SessionLedger._commit_stuck,
+        CommitStuck: SessionRecovery._commit_stuck,
         CompleteElsewhere: _complete_elsewhere,
         DescribeSession: _describe_session,
         DrainSession: _drain_session,
         EndTurn: _end_turn,
-        EnterAgain: SessionLedger._enter_again,
+        EnterAgain: SessionRecovery._enter_again,
         EvictAgent: _evict_agent,
         ExpireCommit: _expire_commit,
         ExpireSession: _expire_session,
         ExpireTurn: _expire_turn,
         ForceSession: _force_session,
         GiveBackTurn: _give_back_turn,
-        HandedOver: SessionLedger._handed_over,
-        LeasePinned: SessionLedger._lease_pinned,
-        LeaseTaken: SessionLedger._lease_taken,
-        LookAtLease: SessionLedger._look_at_lease,
-        RecoverSession: SessionLedger._recover_session,
+        HandedOver: SessionRecovery._handed_over,
+        LeasePinned: SessionRecovery._lease_pinned,
+        LeaseTaken: SessionRecovery._lease_taken,
+        LookAtLease: SessionRecovery._look_at_lease,
+        RecoverSession: SessionRecovery._recover_session,
         ReleaseAgent: _release_agent,
         ReportStanding: _report_standing,
-        ResourcesClosed: SessionLedger._resources_closed,
-        RetryCommit: SessionLedger._retry_commit,
-        RetryRecord: SessionLedger._retry_record,
-        SessionDisclaimed: SessionLedger._session_disclaimed,
-        StartCommit: SessionLedger._start_commit,
-        StoreAnswered: SessionLedger._store_answered,
-        TeardownEnded: SessionLedger._teardown_ended,
-        TurnRecorded: SessionLedger._turn_recorded,
+        ResourcesClosed: SessionRecovery._resources_closed,
+        RetryCommit: SessionRecovery._retry_commit,
+        RetryRecord: SessionRecovery._retry_record,
+        SessionDisclaimed: SessionRecovery._session_disclaimed,
+        StartCommit: SessionRecovery._start_commit,
+        StoreAnswered: SessionRecovery._store_answered,
+        TeardownEnded: SessionRecovery._teardown_ended,
+        TurnRecorded: SessionRecovery._turn_recorded,
         UseSettings: _use_settings,
         WithdrawTurn: _withdraw_turn,
     }

@@ -28,7 +28,7 @@ from greenroom.actors import (
     Settings,
 )
 from greenroom.actors._calls import check_function, check_wait, is_async
-from greenroom.actors.bookkeeping import Bookkeeping, check_durability
+from greenroom.actors.bookkeeping import Bookkeeping, check_durability, check_names
 from greenroom.actors.holding import held_around, held_here
 from greenroom.messages import (
     AdoptAgent,
@@ -132,17 +132,18 @@ class Greenroom:
         self.runtime = Runtime(name="greenroom") if runtime is None else runtime
         self._prepare = prepare
         self._opened_store: Any = None
-        books = self._keep_books(store, durability, policy.lease_ttl)
+        books = self._keep_books(store, durability)
         self._board = Board(self.runtime, build, policy, hooks or AgentHooks(), books)
         self._keeper = self.runtime.start(Keeper, self._board, resident)
         self._supervisor: ActorRef[Any] = self._keeper.proxy().start_supervisor().get()
         self._report: DrainReport | None = None
         self._last_stats: RoomStats | None = None
         self._closed = False
+        self._forked = False
         self._why_closed = "the room is being drained, or is closed. Open another one"
         _open_rooms.add(self)
 
-    def _keep_books(self, store: Any, durability: str, lease_ttl: float) -> Bookkeeping | None:
+    def _keep_books(self, store: Any, durability: str) -> Bookkeeping | None:
         if isinstance(store, str):
             from greenroom.store import open_store  # SQLAlchemy is for those who have a store
 
@@ -151,7 +152,7 @@ class Greenroom:
         if store is None:
             check_durability(durability)
             return None
-        return Bookkeeping(store, durability=durability, lease_ttl=lease_ttl)
+        return Bookkeeping(store, durability=durability)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "draining" if self._board.draining else "open"
@@ -192,6 +193,8 @@ class Greenroom:
             raise ValueError(msg)
         if timeout is not None:
             check_wait("timeout", timeout)
+        if self._board.books is not None:
+            check_names(key, session_id)
         if self._closed:
             raise RoomClosed(self._why_closed, key)
         signature = spec.signature if isinstance(spec, AgentSpec) else signature_of(spec)
@@ -227,6 +230,8 @@ class Greenroom:
 
     def _end(self, key: str, end: EndTurn) -> int | None:
         session = self._board.directory.get(key)
+        if self._forked:
+            return None  # the turn is the parent's
         try:
             if session is not None:
                 return cast("int | None", session.ask(end))
@@ -241,6 +246,8 @@ class Greenroom:
 
     async def _end_async(self, key: str, end: EndTurn) -> int | None:
         session = self._board.directory.get(key)
+        if self._forked:
+            return None
         try:
             if session is not None:
                 return cast("int | None", await session.ask(end, block=False))
@@ -338,6 +345,8 @@ class Greenroom:
         if agent is None:
             msg = "adopt() needs an agent, not None"
             raise TypeError(msg)
+        if self._board.books is not None:
+            check_names(key, session_id or key)
         request = AdoptAgent(
             agent=agent,
             signature=signature_of(spec),
@@ -564,7 +573,7 @@ _open_rooms: weakref.WeakSet[Greenroom] = weakref.WeakSet()
 def _close_after_fork() -> None:
     """A forked process has none of the threads: no turn of a room from before can begin in it."""
     for room in list(_open_rooms):
-        room._closed = True
+        room._closed = room._forked = True
         room._why_closed = "this process was forked from the room's. Open another one in here"
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "RecoverSession",
     "RecoveryEnded",
     "RenewLeases",
+    "Rescued",
     "RetryRecord",
     "SessionDisclaimed",
     "StoreAnswered",
@@ -89,6 +90,9 @@ class RecordTurn(Request[Any]):
     epoch: int
     generation: int | None
     """Which of the session id it was. `None`: it was not completed."""
+
+    linger: float
+    """For how many seconds the session id stays with this room."""
 
 
 @message()
@@ -161,12 +165,17 @@ class RenewLeases(Notice):
 class Beat(Request[bool]):
     """Tell the other rooms that this one lives. False: they may have thought otherwise meanwhile."""
 
+    ttl: float
+
 
 @message()
 class StoreWritten(Notice):
-    """A transaction was written, or could not be."""
+    """A transaction was written, or could not be, or is given up and may still be written."""
 
     number: int
+    asked: float
+    """When it was sent on its way."""
+
     results: list[Any] | None
     error: BaseException | None
 
@@ -248,10 +257,24 @@ class RetryRecord(Notice):
 
 
 @message()
-class RecoverSession(Request[str | None]):
-    """Commit what another room left uncommitted of this session id. Answered with what went wrong."""
+class Rescued:
+    """What came of a recovery: the answer to `RecoverSession`."""
+
+    problem: str | None
+    """What went wrong. `None`: nothing."""
+
+    settled: bool
+    """The ledger says so. False: it was not tried, and the ledger is as it was."""
+
+
+@message()
+class RecoverSession(Request[Rescued]):
+    """Commit what another room left uncommitted of this session id."""
 
     session_id: str
+    epoch: int
+    """Of whoever left it."""
+
     tries: int
     """How often that has failed before."""
 
@@ -295,7 +318,7 @@ class RecoveryEnded(Notice):
     """The answer to `RecoverSession`."""
 
     session_id: str
-    problem: str | None
+    settled: bool
 
 
 # What the supervisor hears.

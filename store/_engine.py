@@ -21,6 +21,7 @@ the process, and after a power failure the last moments may be missing, but noth
 
 from __future__ import annotations
 
+import os
 import select
 import sqlite3
 import time
@@ -96,6 +97,8 @@ class Engine:
             except BaseException:
                 self.close()
                 raise
+            found = os.stat(self.path)
+            self._file = (found.st_dev, found.st_ino)
 
     @property
     def dialect(self) -> sa.Dialect:
@@ -108,6 +111,8 @@ class Engine:
     def write(self, durability: str | None = None) -> Iterator[sa.Connection]:
         """One transaction that writes."""
         wanted = self.durability if durability is None else check_durability(durability)
+        if self.path is not None:
+            self._check_file()
         with self._translated(), self._writer.connect() as connection:
             if self.dialect_name == "sqlite":
                 self._synchronise(connection, _SYNCHRONOUS[wanted])
@@ -119,6 +124,20 @@ class Engine:
             transaction = connection.get_transaction() or connection.begin()
             yield connection
             transaction.commit()
+
+    def _check_file(self) -> None:
+        """A file that was deleted or replaced can still be written to, and nobody would ever read it."""
+        try:
+            found = os.stat(self.path or "")
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._file:
+            if self.closed:
+                raise self.closed_error()
+            raise StoreUnavailable(
+                f"the file of {self.url} was deleted or replaced: put it back, or close the store and "
+                "open it again"
+            )
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:

@@ -64,7 +64,7 @@ _s = sessions.c
 _free = sa.or_(
     _s.owner.is_(None),
     _s.free_at <= NOW,  # not true while it is NULL
-    sa.and_(_s.owner == _owner, sa.or_(_s.free_at.is_not(None), _s.key == _key)),
+    sa.and_(_s.owner == _owner, _s.key == _key),
 )
 _owner_is_alive = sa.exists().where(rooms.c.room == _s.owner, rooms.c.expires > NOW)
 _owner_is_dead = sa.and_(_s.owner != _owner, ~_owner_is_alive)
@@ -75,7 +75,8 @@ _taken = (
     .values(
         owner=_owner,
         key=_key,
-        epoch=_s.epoch + sa.case((_s.owner == _owner, 0), else_=1),  # NULL is another owner
+        # NULL is another owner. Another key is, too: it has an actor of its own.
+        epoch=_s.epoch + sa.case((sa.and_(_s.owner == _owner, _s.key == _key), 0), else_=1),
         free_at=None,
     )
 )
@@ -153,7 +154,7 @@ ORPHANS = (
         sa.or_(_s.next_try.is_(None), _s.next_try <= NOW),
         sa.or_(_s.owner.is_(None), _owner_is_dead),
     )
-    .order_by(_s.updated, _s.session_id)
+    .order_by(sa.func.coalesce(_s.next_try, _s.updated), _s.session_id)
     .limit(bindparam("most_rows", type_=sa.Integer()))
 )
 

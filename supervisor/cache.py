@@ -49,6 +49,7 @@ from greenroom.messages import (
     OwnershipLost,
     RecoveryFailure,
     ReleaseAnswered,
+    RenewLeases,
     ReportStanding,
     RoomStats,
     SessionChanged,
@@ -299,6 +300,8 @@ class CacheSupervisor(SupervisorDrain):
         if new.session_ttl is not None and old.session_ttl is None:
             for ref in list(board.directory.values()):
                 self._deliver(ref, ReportStanding())
+        if new.lease_ttl != old.lease_ttl and board.clerk is not None:
+            self._deliver(board.clerk, RenewLeases())
         logger.info("The policy is now %s", new)
         self._hold_bounds()
         self._sweep_idle()

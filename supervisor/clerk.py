@@ -15,18 +15,25 @@ was something else, one bad request must not spoil the others': each is tried by
 clerk crashes? The list, what is being written and those who wait are handed over; the answer of a write
 that is under way comes to the next incarnation.
 
+What if a write takes too long? Whoever waits for it is told that it failed. It may still happen, when
+nobody expects it any more, and undo what was written since: so nothing else is written for the session
+ids in it until it has come back. Whoever asks meanwhile is refused, as if the store were away for them.
+
 The clerk also says that the room lives (`Beat`), three times for every `lease_ttl`: through its own
 mailbox, a worker and the store, so that a process that is stopped, or in which nothing moves any more,
-stops saying so.
+stops saying so. Nothing is taken from the store by a room that has not said so for that long.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom.actors import Actor, Reply, RoomClosed, WorkTimedOut
+import pykka
+
+from greenroom.actors import Actor, Reply, RoomClosed, WorkNotBegun, WorkTimedOut
 from greenroom.messages import (
     Beat,
     CloseBooks,
@@ -46,7 +53,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from greenroom.actors import Future
+    from greenroom.actors import ActorRef, Future, Timer
     from greenroom.actors.board import Board
     from greenroom.actors.bookkeeping import Bookkeeping
 
@@ -55,6 +62,8 @@ __all__ = ["Clerk"]
 logger = logging.getLogger("greenroom.supervisor")
 
 LANE = "store"
+
+HANGS = "a write to the store for this session hangs, and nothing else is written for it meanwhile"
 
 MOST_AT_ONCE = 256
 """How many requests one transaction takes."""
@@ -66,7 +75,17 @@ Entry = tuple[Any, Reply | None]
 class ClerkState:
     """What outlives a crash of the clerk."""
 
-    __slots__ = ("beaten", "closed", "number", "redo", "singly", "waiting", "writing")
+    __slots__ = (
+        "beaten",
+        "beaten_at",
+        "closed",
+        "late",
+        "number",
+        "redo",
+        "singly",
+        "waiting",
+        "writing",
+    )
 
     def __init__(self) -> None:
         self.waiting: deque[Entry] = deque()
@@ -75,9 +94,13 @@ class ClerkState:
         """Of the transaction that is being written."""
         self.singly = 0
         """How many of those that wait are to be written by themselves: together they failed."""
+        self.late: dict[int, frozenset[str]] = {}
+        """Transactions that were given up and have not come back, and the session ids in them."""
         self.closed = False
         self.beaten = True
         """Whether the last beat reached the store."""
+        self.beaten_at: float | None = None
+        """When the last beat that reached it was asked for."""
         self.redo: Any = None
 
 
@@ -90,8 +113,8 @@ class Clerk(Actor):
         assert board.books is not None
         self._board = board
         self._books: Bookkeeping = board.books
-        self._restarted = state is not None
         self._state = ClerkState() if state is None else state
+        self._beater: Timer | None = None
 
     def hand_over(self) -> ClerkState:
         """Everything."""
@@ -100,9 +123,7 @@ class Clerk(Actor):
     def on_start(self) -> None:
         """Say that the room lives, and go on saying so."""
         if self._books.ledger:
-            self.call_every(self._board.policy.lease_ttl / 3, RenewLeases())
-            if not self._restarted:
-                self._renew_leases(RenewLeases())
+            self._renew_leases(RenewLeases())
         redo, self._state.redo = self._state.redo, None
         if redo is not None:
             self.on_receive(redo)
@@ -118,11 +139,18 @@ class Clerk(Actor):
             reply.set_exception(
                 RoomClosed("the room is closed, and writes nothing to the store any more")
             )
-        elif self._books.ledger:
+        elif not self._books.ledger:
+            self._look(request, reply)
+        elif self._hangs(request):
+            reply.set_exception(StoreHangs(HANGS))
+        else:
             self._state.waiting.append((request, reply))
             self._write_next()
-        else:
-            self._look(request, reply)
+
+    def _hangs(self, request: Any) -> bool:
+        """Whether a write for the same session was given up, and has not come back."""
+        session_id = getattr(request, "session_id", None)
+        return any(session_id in late for late in self._state.late.values())
 
     def _look(self, request: Any, reply: Reply) -> None:
         """Without a ledger there is nothing to write, and no order to keep."""
@@ -151,10 +179,19 @@ class Clerk(Actor):
             state.closed = True
 
     def _renew_leases(self, _: RenewLeases) -> None:
-        state = self._state
-        if not state.closed and not any(isinstance(request, Beat) for request, _ in state.waiting):
-            state.waiting.append((Beat(), None))
+        if self._beater is not None:
+            self._beater.cancel()
+        self._beater = None
+        if not self._state.closed:
+            self._beater = self.call_later(self._board.policy.lease_ttl / 3, RenewLeases())
+            self._beat()
             self._write_next()
+
+    def _beat(self) -> None:
+        waiting = self._state.waiting
+        if not any(isinstance(request, Beat) for request, _ in waiting):
+            waiting.appendleft((Beat(ttl=self._board.policy.lease_ttl), None))
+            self._state.singly += self._state.singly > 0
 
     # Transactions.
 
@@ -162,24 +199,41 @@ class Clerk(Actor):
         state = self._state
         if state.writing is not None or not state.waiting:
             return
+        since = state.beaten_at
+        if since is None or self.runtime.clock() - since > self._board.policy.lease_ttl / 3:
+            self._beat()
         most = 1 if state.singly else MOST_AT_ONCE
         state.singly = max(0, state.singly - 1)
         state.writing = [state.waiting.popleft() for _ in range(min(most, len(state.waiting)))]
         state.number += 1
-        number = state.number
-        self.pipe_to_self(
-            self._submit(self._books.write, [request for request, _ in state.writing]),
-            lambda results: StoreWritten(number=number, results=results, error=None),
-            lambda error: StoreWritten(number=number, results=None, error=error),
-        )
+        requests = tuple(request for request, _ in state.writing)
+        number, now = state.number, self.runtime.clock()
+        # It tells by itself how it ended, in time or late. The future only tells that it is stuck, or
+        # was never begun.
+        work = functools.partial(_write, self._books, requests, number, now, self.actor_ref)
+        self._submit(work).on_done(functools.partial(_look_whether_stuck, number, now, self.actor_ref))
 
     def _store_written(self, message: StoreWritten) -> None:
         state = self._state
         entries = state.writing
-        if entries is None or message.number != state.number:
+        error = message.error
+        if state.late.pop(message.number, None) is not None or entries is None:
+            return  # it was given up before, and its outcome is nobody's
+        if message.number != state.number:
             return
         state.writing = None
-        error = message.error
+        if isinstance(error, WorkTimedOut) and not isinstance(error, WorkNotBegun):
+            state.late[message.number] = frozenset(
+                request.session_id for request, _ in entries if hasattr(request, "session_id")
+            )
+            waiting, state.waiting = state.waiting, deque()
+            for request, reply in waiting:
+                if self._hangs(request):
+                    self._refuse(request, reply, StoreHangs(HANGS))
+                else:
+                    state.waiting.append((request, reply))
+        if error is None and any(isinstance(request, Beat) for request, _ in entries):
+            state.beaten_at = message.asked
         if error is None:
             assert message.results is not None
             for (request, reply), result in zip(entries, message.results, strict=True):
@@ -226,6 +280,39 @@ class Clerk(Actor):
         RenewLeases: _renew_leases,
         StoreWritten: _store_written,
     }
+
+
+class StoreHangs(Exception):
+    """A write to the store has not come back, and nothing else is written for its sessions."""
+
+    temporary = True
+
+
+def _write(
+    books: Bookkeeping, requests: tuple[Any, ...], number: int, asked: float, clerk: ActorRef[Clerk]
+) -> None:
+    """Write, on a worker, and tell the clerk."""
+    results: list[Any] | None = None
+    error: BaseException | None = None
+    try:
+        results = books.write(requests)
+    except BaseException as raised:
+        error = raised
+    _tell(clerk, StoreWritten(number=number, asked=asked, results=results, error=error))
+
+
+def _look_whether_stuck(number: int, asked: float, clerk: ActorRef[Clerk], done: Future[Any]) -> None:
+    try:
+        done.get()
+    except BaseException as error:
+        _tell(clerk, StoreWritten(number=number, asked=asked, results=None, error=error))
+
+
+def _tell(clerk: ActorRef[Clerk], message: StoreWritten) -> None:
+    try:
+        clerk.tell(message)
+    except pykka.ActorDeadError:
+        pass  # the room is closed
 
 
 def _away(error: BaseException) -> bool:

@@ -47,8 +47,8 @@ class RecoveryState:
 
     def __init__(self) -> None:
         self.looking = False
-        self.under_way: dict[str, int] = {}
-        """The session ids that are being recovered, and how often that was tried before."""
+        self.under_way: dict[str, Any] = {}
+        """The session ids that are being recovered, each with its row."""
         self.redo: Any = None
 
 
@@ -67,17 +67,20 @@ class Recovery(Actor):
 
     def on_start(self) -> None:
         """Look now, and again and again."""
-        self.call_every(self._board.policy.lease_ttl / 2, LookForOrphans())
         redo, self._state.redo = self._state.redo, None
-        if redo is not None:
+        if redo is not None and not isinstance(redo, LookForOrphans):
             self.on_receive(redo)
-        self._look_for_orphans(LookForOrphans())
+        self._look_now_and_again(LookForOrphans())
 
     def on_receive(self, message: Any) -> Any:
         """Handle one message of the protocol."""
         return self._handlers[message.__class__](self, message)
 
-    def _look_for_orphans(self, _: LookForOrphans) -> None:
+    def _look_now_and_again(self, message: LookForOrphans) -> None:
+        self.call_later(self._board.policy.lease_ttl / 2, message)
+        self._look_for_orphans()
+
+    def _look_for_orphans(self) -> None:
         state, clerk = self._state, self._board.clerk
         free = self._board.policy.recover_at_once - len(state.under_way)
         if state.looking or free <= 0 or clerk is None or self._board.draining:
@@ -106,7 +109,7 @@ class Recovery(Actor):
             if len(state.under_way) >= self._board.policy.recover_at_once:
                 return
             session_id = row.session_id
-            state.under_way[session_id] = row.tries
+            state.under_way[session_id] = row
             logger.info(
                 "Session %r has %s uncommitted turns of another room in %r: they are recovered",
                 row.key,
@@ -130,27 +133,28 @@ class Recovery(Actor):
 
     def _orphan_opened(self, message: OrphanOpened) -> None:
         session_id = message.session_id
-        tries = self._state.under_way.get(session_id)
+        row = self._state.under_way.get(session_id)
         try:
-            if tries is None or message.ref is None:
+            if row is None or message.ref is None:
                 raise pykka.ActorDeadError
-            recovered = message.ref.ask(RecoverSession(session_id=session_id, tries=tries), block=False)
+            request = RecoverSession(session_id=session_id, epoch=row.epoch, tries=row.tries)
+            recovered = message.ref.ask(request, block=False)
         except pykka.ActorDeadError:
             self._state.under_way.pop(session_id, None)  # it has just ended: there is another time
             return
         self.pipe_to_self(
             recovered,
-            lambda problem: RecoveryEnded(session_id=session_id, problem=problem),
-            lambda error: RecoveryEnded(session_id=session_id, problem=repr(error)),
+            lambda rescued: RecoveryEnded(session_id=session_id, settled=rescued.settled),
+            lambda _: RecoveryEnded(session_id=session_id, settled=False),
         )
 
     def _recovery_ended(self, message: RecoveryEnded) -> None:
         self._state.under_way.pop(message.session_id, None)
-        if message.problem is None:
-            self._look_for_orphans(LookForOrphans())
+        if message.settled:
+            self._look_for_orphans()
 
     _handlers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
-        LookForOrphans: _look_for_orphans,
+        LookForOrphans: _look_now_and_again,
         OrphanOpened: _orphan_opened,
         OrphansFound: _orphans_found,
         RecoveryEnded: _recovery_ended,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
-from greenroom.actors._calls import check_seconds, name_of
+from greenroom.actors._calls import check_seconds, is_async, name_of
 from greenroom.actors._life import CLOSED
 from greenroom.actors._mailbox import Mailbox
 from greenroom.actors._runtime import Runtime
@@ -272,6 +272,7 @@ class Simulation(Runtime):
 
     def _finish(self, work: Work) -> None:
         if work.claimed:
+            self._end_late(work)
             return
         self._note(f"work {work.name} ends")
         try:
@@ -299,6 +300,18 @@ class Simulation(Runtime):
         if work.claim():
             assert task._outcome is not None
             work.future._resolve(task._outcome)
+
+    def _end_late(self, work: Work) -> None:
+        """What was written off ends some day, and nobody waits for it."""
+        if self._closed or is_async(work.call):
+            return
+        self._note(f"work {work.name} ends late")
+        try:
+            result = work.context.run(work.call)
+        except BaseException:
+            return
+        if inspect.iscoroutine(result):
+            result.close()
 
     def _time_out(self, work: Work) -> None:
         if not work.claim():
