@@ -174,9 +174,11 @@ class SessionBase(Actor):
 
     def _answer_committers(self) -> None:
         state = self._state
-        committed = state.stage.generations.committed
+        generations = state.stage.generations
         for request, waiter in list((state.committers or {}).items()):
-            if committed >= waiter.target and state.committers is not None:
+            # What was disowned since may have been among what was to be committed, or not.
+            target = min(waiter.target + generations.disowned - waiter.disowned, generations.generation)
+            if generations.committed >= target and state.committers is not None:
                 del state.committers[request]
                 self._answer_commit(waiter, "")
         state.committers = state.committers or None

@@ -34,6 +34,7 @@ from greenroom.messages import (
 
 if TYPE_CHECKING:
     from greenroom.actors._session_state import Account
+    from greenroom.actors.effects import Effect
     from greenroom.actors.lifecycle import Segment
 
 __all__ = ["SessionOutcomes"]
@@ -59,6 +60,7 @@ class SessionOutcomes(SessionEffects):
         wanted = message.incarnation == stage.building
         rescuer = message.incarnation in (stage.rescuers or ())
         turn = stage.builder
+        effects: list[Effect] = []
         if message.error is None:
             tenant = state.tenants.get(message.incarnation) or self._tenant(
                 message.incarnation, message.agent, state.session_id or self._key
@@ -77,7 +79,7 @@ class SessionOutcomes(SessionEffects):
                 )
             )
             if rescuer:
-                self._rescuer_gone(message.incarnation, state.last_error)
+                effects = self._rescuer_gone(message.incarnation, state.last_error)
             elif turn is not None:
                 self._refuse_build(turn, message.error)
         if not wanted and not rescuer and message.returned:
@@ -86,10 +88,12 @@ class SessionOutcomes(SessionEffects):
         if wanted and turn is None:
             state.idle_since = self.runtime.clock()
         succeeded = message.error is None
-        self._perform(stage.built(message.incarnation, succeeded=succeeded, returned=message.returned))
+        effects += stage.built(message.incarnation, succeeded=succeeded, returned=message.returned)
+        self._perform(effects)
 
-    def _rescuer_gone(self, incarnation: int, problem: str | None) -> None:
+    def _rescuer_gone(self, incarnation: int, problem: str | None) -> list[Effect]:
         """An agent that was built to recover a session id has done so, or could not."""
+        return []
 
     def _refuse_build(self, turn: BeginTurn, error: BaseException) -> None:
         msg = (
@@ -225,7 +229,7 @@ class SessionOutcomes(SessionEffects):
         )
         effects = stage.torn_down(message.incarnation)
         if leaver.reason is Reason.RECOVERY:
-            self._rescuer_gone(message.incarnation, None)
+            effects += self._rescuer_gone(message.incarnation, None)
         self._perform(effects)
 
     def _resources_closed(self, message: ResourcesClosed) -> None:

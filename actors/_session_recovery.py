@@ -79,8 +79,9 @@ class SessionRecovery(SessionLedger):
             self._rescue_over(session_id, Rescued(problem=problem, settled=False))
         self._perform(effects)
 
-    def _rescuer_gone(self, incarnation: int, problem: str | None) -> None:
+    def _rescuer_gone(self, incarnation: int, problem: str | None) -> list[Effect]:
         """An agent that was to recover a session id has done what it could, or could not be built."""
+        effects: list[Effect] = []
         for session_id, rescue in list(self._ledger.rescues.items()):
             if rescue.incarnation != incarnation:
                 continue
@@ -89,8 +90,9 @@ class SessionRecovery(SessionLedger):
             self._say_rescued(session_id, problem)
             account = self._ledger.accounts.get(session_id)
             if problem is not None and account is not None and account is not self._account_in_use():
-                self._give_back(account, problem, rescue.tries)
+                effects += self._give_back(account, problem, rescue.tries)
             self._rescue_over(session_id, Rescued(problem=problem, settled=True))
+        return effects
 
     def _rescue_over(self, session_id: str, answer: Rescued) -> None:
         self._answer_behind(self._ledger.rescues.pop(session_id).reply, answer)
@@ -107,11 +109,10 @@ class SessionRecovery(SessionLedger):
         )
         self._event(RecoveryFailure(key=self._key, session_id=session_id, problem=problem))
 
-    def _give_back(self, account: Account, problem: str, tries: int) -> None:
+    def _give_back(self, account: Account, problem: str, tries: int) -> list[Effect]:
         """Leave a session id to whoever tries next; the ledger says when that may be."""
         session_id, policy = account.session_id, self._board.policy
         self._close_account(account)
-        self._state.stage.generations.disown(session_id, account.epoch)
         self._ledger.doubts[session_id] = 0  # if the ledger cannot be told, it is let go of at least
         self._ask_clerk(
             FailRecovery(
@@ -123,6 +124,7 @@ class SessionRecovery(SessionLedger):
             ),
             lambda _, error: SessionDisclaimed(session_id=session_id, error=error),
         )
+        return self._state.stage.lose(session_id, account.epoch)
 
 
 def _turn_of_nobody(session_id: str) -> BeginTurn:

@@ -59,6 +59,7 @@ class Waiter:
     timer: Timer | None = None
     target: int = 0
     before: int = 0
+    disowned: int = 0
 
 
 @dataclass(slots=True)

@@ -293,7 +293,7 @@ class StageExits:
         self._lose(segment.session_id, segment.epoch, effects)
         if self.agent and not self.in_use and segment.owner == self.agent:
             self._let_go(Reason.COHERENCE, close=False, effects=effects)
-        self._pump(effects)
+        effects.extend(self.retry())  # whoever waited behind it
         return effects
 
     def commit_stuck(self) -> list[Effect]:
@@ -336,13 +336,16 @@ class StageExits:
             self.leavers = {}
         leaver = Leaver(reason, close, self.life, Phase.COMMITTING)
         self.leavers[incarnation] = leaver
-        if not self.generations.owes(incarnation):
+        if not self.generations.owes(incarnation) or self.abandoned:
             self._tear_down(incarnation, leaver, effects)
         elif self.stuck:
             self._retain(incarnation, leaver, effects)
 
     def _tear_down(self, incarnation: int, leaver: Leaver, effects: list[Effect]) -> None:
         leaver.phase = Phase.TEARING
+        if leaver.reason is Reason.RECOVERY:
+            # What it has not committed is for another try: the ledger has it.
+            self.generations.leave_to_nobody(incarnation)
         effects.append(TearDown(incarnation, leaver.close, leaver.reason))
 
     def _tear_down_all(self, effects: list[Effect]) -> None:
@@ -351,12 +354,8 @@ class StageExits:
                 self._tear_down(incarnation, leaver, effects)
 
     def _retain(self, incarnation: int, leaver: Leaver, effects: list[Effect]) -> None:
-        if leaver.reason is Reason.RECOVERY:
-            # It was here for this commit only. The ledger has the turns, and another try is made later.
-            self.generations.leave_to_nobody(incarnation)
-            self._tear_down(incarnation, leaver, effects)
-        elif self.draining:
-            self._tear_down(incarnation, leaver, effects)  # there will be no other try
+        if self.draining or leaver.reason is Reason.RECOVERY:
+            self._tear_down(incarnation, leaver, effects)  # there will be no other try, or none by it
         else:
             leaver.phase = Phase.RETAINED
             effects.append(Retain(incarnation, leaver.reason))
@@ -368,7 +367,9 @@ class StageExits:
             self._let_go(reason, close=True, effects=effects)
         for leaver in (self.leavers or {}).values():
             if leaver.life == life and leaver.phase is not Phase.TEARING:
-                leaver.close, leaver.reason = True, reason
+                leaver.close = True
+                if leaver.reason is not Reason.RECOVERY:
+                    leaver.reason = reason
         if self.ending is None:
             self.ending = {}
         self.ending[life] = reason
@@ -429,7 +430,10 @@ class StageExits:
 
     def _lose(self, session_id: str | None, epoch: int, effects: list[Effect]) -> None:
         if session_id is not None:
-            self.generations.disown(session_id, epoch)
+            gone = self.generations.disown(session_id, epoch)
+            if self.flush_to:
+                # They may have been among those that were to be committed, or come after them.
+                self.flush_to = min(self.flush_to + gone, self.generations.generation)
         self._let_the_committed_go(effects)
 
     def _let_the_committed_go(self, effects: list[Effect]) -> None:

@@ -25,6 +25,7 @@ piece of work. Two more things can happen then:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 __all__ = ["Generation", "Generations", "Segment"]
@@ -97,9 +98,18 @@ class Generations:
         return tuple(self._segments or ())
 
     @property
+    def next(self) -> Segment | None:
+        """The segment that is committed next: the oldest. One that was resumed, and has nobody yet who
+        would answer for it, holds up no other."""
+        for segment in self._segments or ():
+            if segment.owner is not None or segment.session_id is None:
+                return segment
+        return None
+
+    @property
     def next_owner(self) -> int | None:
-        """The owner of the oldest segment, if it has one."""
-        return self._segments[0].owner if self._segments else None
+        """The owner of that segment, if it has one."""
+        return None if self.next is None else self.next.owner
 
     def owes(self, owner: int) -> bool:
         """Tell whether any uncommitted segment is this owner's."""
@@ -143,16 +153,16 @@ class Generations:
 
         What follows it and has the same owner joins it: one call covers every turn completed before.
         """
-        segments = self._segments
-        if segments is None or self.in_flight is not None:
+        segments, oldest = self._segments, self.next
+        if segments is None or oldest is None or self.in_flight is not None:
             return None
-        oldest = segments[0]
         if oldest.owner is None:
             oldest.owner = offered
         if oldest.owner is None:
             return None
-        while len(segments) > 1 and _join(oldest, segments[1]):
-            del segments[1]
+        behind = segments.index(oldest) + 1
+        while len(segments) > behind and _join(oldest, segments[behind]):
+            del segments[behind]
         oldest.begun = oldest.session_id is not None
         self.in_flight = oldest
         return oldest
@@ -166,12 +176,7 @@ class Generations:
         segment, self.in_flight = self.in_flight, None
         if segment is None or not succeeded:
             return 0
-        assert self._segments is not None
-        assert self._segments[0] is segment
-        count = segment.last - self.committed
-        self.committed = segment.last
-        self._segments = self._segments[1:] or None
-        return count
+        return self._take_out(lambda other: other is segment)
 
     # With a ledger.
 
@@ -204,24 +209,31 @@ class Generations:
     def disown(self, session_id: str, epoch: int) -> int:
         """Another room answers for what was completed up to this epoch: here it counts as done. Returns
         how many turns. A commit in flight is left alone: it learns of it by itself."""
-        kept: list[Segment] = []
-        gone, start = 0, self.committed
-        for segment in self._segments or ():
-            count, start = segment.last - start, segment.last
-            if (
+        gone = self._take_out(
+            lambda segment: (
                 segment.session_id == session_id
                 and segment.epoch <= epoch
                 and segment is not self.in_flight
-            ):
-                gone += count
+            )
+        )
+        self.disowned += gone
+        return gone
+
+    def _take_out(self, is_done: Callable[[Segment], bool]) -> int:
+        """Count segments as committed, and forget them. What lies before them moves up."""
+        kept: list[Segment] = []
+        done, start = 0, self.committed
+        for segment in self._segments or ():
+            count, start = segment.last - start, segment.last
+            if is_done(segment):
+                done += count
                 for older in kept:
                     older.last += count
             else:
                 kept.append(segment)
-        self.committed += gone
-        self.disowned += gone
+        self.committed += done
         self._segments = kept or None
-        return gone
+        return done
 
 
 def _join(segment: Segment, later: Segment) -> bool:

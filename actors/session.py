@@ -330,6 +330,7 @@ class Session(SessionRecovery):
             due,
             target=generations.generation,
             before=generations.extracted,
+            disowned=generations.disowned,
         )
         self._perform(stage.flush())
         if message in (state.committers or ()):

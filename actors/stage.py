@@ -189,7 +189,7 @@ class Stage(StageExits):
         effects.append(TurnOver(turn))
         if outcome is Recorded.LOST:
             self._lose(session_id, epoch, effects)
-            if self.agent:
+            if not self.draining and not (self._wish is not None and self._wish.close):
                 self._let_go(Reason.COHERENCE, close=False, effects=effects)
         elif ending.completed:
             self.generations.complete(self.agent, session_id, token, epoch)
@@ -332,11 +332,11 @@ class Stage(StageExits):
         return effects
 
     def force(self) -> list[Effect]:
-        """The running turn has had its time: it is over."""
+        """The running turn has had its time: it is over. (One that is being recorded is over already:
+        `recorded` says what became of it.)"""
         effects: list[Effect] = []
-        if self.turn is not None:
+        if self.turn is not None and self.recording is None:
             turn, self.turn = self.turn, None
-            self.recording = None
             effects += [TurnOver(turn), Interrupt(self.agent)]
             self._close(Reason.SHUTDOWN, effects)
             self._pump(effects)
@@ -376,6 +376,8 @@ class Stage(StageExits):
     def _serve(self, turn: BeginTurn, effects: list[Effect]) -> None:
         """Nothing else is going on: it is this turn's turn."""
         if self.checked:
+            if self._fits(turn):
+                self.leaving = None  # a release is called off: the agent is wanted
             self.building = ENTERING
             self.builder = turn
             effects.append(Enter(turn))
