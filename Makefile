@@ -30,10 +30,13 @@ small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
 # The modules that decide and do nothing. Their own tests alone take every branch of them.
 comma := ,
 space := $(subst ,, )
-pure := $(subst $(space),$(comma),$(addprefix */,actors/effects.py actors/lifecycle.py actors/policy.py \
-  actors/stage.py supervisor/drain.py supervisor/eviction.py))
-tests_of_pure := $(addprefix tests/,actors/test_lifecycle.py actors/test_policy.py actors/test_stage.py \
-  actors/test_stage_model.py supervisor/test_drain_books.py supervisor/test_eviction.py)
+pure := $(subst $(space),$(comma),$(addprefix */,actors/_stage_exits.py actors/coherence.py \
+  actors/effects.py actors/lifecycle.py actors/policy.py actors/stage.py supervisor/drain.py \
+  supervisor/eviction.py))
+tests_of_pure := $(addprefix tests/,actors/test_coherence.py actors/test_lifecycle.py \
+  actors/test_lifecycle_ledger.py actors/test_policy.py actors/test_stage.py actors/test_stage_model.py \
+  actors/test_stage_store.py actors/test_stage_store_model.py supervisor/test_drain_books.py \
+  supervisor/test_eviction.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help test behaviours coverage check format bench serve soak crash stress leaks conformance clean

@@ -229,7 +229,8 @@ class SessionOutcomes(SessionEffects):
         )
         effects = stage.torn_down(message.incarnation)
         if leaver.reason is Reason.RECOVERY:
-            effects += self._rescuer_gone(message.incarnation, None)
+            problem = self._state.last_error or "it could not be committed"
+            effects += self._rescuer_gone(message.incarnation, problem if leaver.in_vain else None)
         self._perform(effects)
 
     def _resources_closed(self, message: ResourcesClosed) -> None:

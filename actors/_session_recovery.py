@@ -85,8 +85,6 @@ class SessionRecovery(SessionLedger):
         for session_id, rescue in list(self._ledger.rescues.items()):
             if rescue.incarnation != incarnation:
                 continue
-            if problem is None and self._state.stage.generations.nobodys(session_id):
-                problem = self._state.last_error or "it could not be committed"
             self._say_rescued(session_id, problem)
             account = self._ledger.accounts.get(session_id)
             if problem is not None and account is not None and account is not self._account_in_use():

@@ -42,6 +42,8 @@ class Leaver:
     close: bool
     life: int
     phase: Phase
+    in_vain: bool = False
+    """It was built to commit what was resumed, and goes without having done so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +347,10 @@ class StageExits:
         leaver.phase = Phase.TEARING
         if leaver.reason is Reason.RECOVERY:
             # What it has not committed is for another try: the ledger has it.
+            leaver.in_vain = self.generations.owes(incarnation)
             self.generations.leave_to_nobody(incarnation)
+            if self.agent:
+                self.generations.take_over(self.agent)
         effects.append(TearDown(incarnation, leaver.close, leaver.reason))
 
     def _tear_down_all(self, effects: list[Effect]) -> None:

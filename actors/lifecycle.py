@@ -100,10 +100,14 @@ class Generations:
     @property
     def next(self) -> Segment | None:
         """The segment that is committed next: the oldest. One that was resumed, and has nobody yet who
-        would answer for it, holds up no other."""
+        would answer for it, holds up only what was completed later of the same session id."""
+        held_up: set[str | None] = set()
         for segment in self._segments or ():
+            if segment.session_id in held_up:
+                continue
             if segment.owner is not None or segment.session_id is None:
                 return segment
+            held_up.add(segment.session_id)
         return None
 
     @property

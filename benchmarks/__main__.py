@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.suites import CHOICES, Suite, chosen
+from benchmarks.suites import CHOICES, SUITES, Suite, chosen
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -38,6 +38,7 @@ def run(suite: Suite, names: Sequence[str], *, quick: bool, folder: Path | None)
 
 
 def parse() -> argparse.Namespace:
+    suites = [suite.name for suite in SUITES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="under a minute a suite; writes nothing")
     parser.add_argument(
@@ -46,8 +47,8 @@ def parse() -> argparse.Namespace:
         default=(),
         metavar="NAME",
         choices=CHOICES,
-        help="only these suites (runtime, rooms), and of their contenders only these: "
-        + ", ".join(name for name in CHOICES if name not in ("runtime", "rooms")),
+        help=f"only these suites ({', '.join(suites)}), and of their contenders only these: "
+        + ", ".join(name for name in CHOICES if name not in suites),
     )
     parser.add_argument("--write", action=argparse.BooleanOptionalAction, default=None)
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="FOLDER")

@@ -110,3 +110,8 @@ def judge_idle(idle: dict[str, float]) -> list[Bar]:
 def at_most(what: str, found: Spread, bound: float, unit: str = "") -> Bar:
     """A plain amount that must not be exceeded."""
     return Bar(what=what, expected=f"≤ {bound:g}", found=found, unit=unit, met=found.middle <= bound)
+
+
+def at_least(what: str, found: Spread, bound: float, unit: str = "") -> Bar:
+    """An amount that must be reached."""
+    return Bar(what=what, expected=f"≥ {bound:g}", found=found, unit=unit, met=found.middle >= bound)

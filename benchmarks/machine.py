@@ -12,6 +12,7 @@ from pathlib import Path
 
 _STATM = Path("/proc/self/statm")
 _TASKS = Path("/proc/self/task")
+_MOUNTS = Path("/proc/self/mounts")
 
 
 def memory_in_use() -> int:
@@ -36,6 +37,16 @@ def describe_machine() -> dict[str, str | int]:
         "implementation": platform.python_implementation(),
         "gil": "on" if getattr(sys, "_is_gil_enabled", lambda: True)() else "off",
     }
+
+
+def file_system_of(path: Path) -> str:
+    """The type of the file system that a path is on, where the system tells."""
+    if not _MOUNTS.exists():
+        return "unknown"
+    mounts = [line.split() for line in _MOUNTS.read_text(encoding="utf-8").splitlines()]
+    above = [(point, kind) for _, point, kind, *_ in mounts if path.resolve().is_relative_to(point)]
+    # Of two on the same point, the later one hides the other.
+    return max(reversed(above), key=lambda mount: len(mount[0]))[1]
 
 
 def versions_of(distributions: tuple[str, ...]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The results as one picture: speed beside `ThreadingActor`, latency under load, idle memory.
 
-The picture of the rooms is drawn with the same parts: the sheet, the two kinds of plot, the looks.
+The other pictures are drawn with the same parts: the sheet, the two kinds of plot, the looks.
 """
 
 from __future__ import annotations
@@ -183,15 +183,18 @@ def microseconds(value: float) -> str:
     return f"{value / 1e3:g} ms" if value >= 1e3 else f"{value:g} µs"
 
 
-def caption(results: Results) -> str:
+def measured(results: Results) -> str:
     machine, settings = results.machine, results.settings
+    return (
+        f"{machine['implementation']} {machine['python']}, {machine['cores']} cores; medians of"
+        f" {settings['repetitions']} interleaved repetitions, thin lines lowest to highest"
+    )
+
+
+def caption(results: Results) -> str:
     fewer = ", ".join(
         f"{TITLES[name]} with {idle['actors']:,.0f} idle actors"
         for name, idle in results.idle.items()
-        if idle["actors"] < settings["idle_actors"]
+        if idle["actors"] < results.settings["idle_actors"]
     )
-    return (
-        f"{machine['implementation']} {machine['python']}, {machine['cores']} cores;"
-        f" medians of {settings['repetitions']} interleaved repetitions, thin lines lowest to"
-        f" highest; {fewer}. A contender without a mark cannot do that."
-    )
+    return f"{measured(results)}; {fewer}. A contender without a mark cannot do that."

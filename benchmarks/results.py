@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from operator import sub, truediv
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -65,11 +66,28 @@ class Results:
 
     def ratio(self, scenario: str, name: str, one: str, other: str) -> Spread | None:
         """One contender's figure through the other's of the same repetition."""
-        ours = self.measurements.get(scenario, {}).get(one)
-        theirs = self.measurements.get(scenario, {}).get(other)
+        return self._compared(truediv, name, (scenario, one), (scenario, other))
+
+    def difference(self, scenario: str, name: str, one: str, other: str) -> Spread | None:
+        """One contender's figure less the other's of the same repetition."""
+        return self._compared(sub, name, (scenario, one), (scenario, other))
+
+    def growth(self, contender: str, name: str, scenario: str, over: str) -> Spread | None:
+        """A contender's figure in one scenario through its own in another of the same repetition."""
+        return self._compared(truediv, name, (scenario, contender), (over, contender))
+
+    def _compared(
+        self,
+        compare: Callable[[float, float], float],
+        name: str,
+        one: tuple[str, str],
+        other: tuple[str, str],
+    ) -> Spread | None:
+        """Two figures of the same name, each a scenario's and a contender's, in every repetition."""
+        ours, theirs = (self.measurements.get(s, {}).get(contender) for s, contender in (one, other))
         if not ours or not theirs:
             return None
-        return spread([a[name] / b[name] for a, b in zip(ours, theirs, strict=True)])
+        return spread([compare(a[name], b[name]) for a, b in zip(ours, theirs, strict=True)])
 
     def write(self, path: Path, bars: list[dict[str, Any]]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The two sets of benchmarks, each with all that the command line needs of it."""
+"""The three sets of benchmarks, each with all that the command line needs of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks import bars, campaign, contenders, picture, rooms, tables
+from benchmarks import bars, campaign, contenders, picture, rooms, stores, tables
 from benchmarks.bars import Bar
 from benchmarks.campaign import Say
 from benchmarks.results import Results
@@ -15,6 +15,10 @@ from benchmarks.rooms import bars as room_bars
 from benchmarks.rooms import campaign as room_campaign
 from benchmarks.rooms import picture as room_picture
 from benchmarks.rooms import tables as room_tables
+from benchmarks.stores import bars as store_bars
+from benchmarks.stores import campaign as store_campaign
+from benchmarks.stores import picture as store_picture
+from benchmarks.stores import tables as store_tables
 
 
 class Run(Protocol):
@@ -50,10 +54,18 @@ SUITES = (
         report=room_tables.report,
         draw=room_picture.draw,
     ),
+    Suite(
+        name="stores",
+        contenders=stores.NAMES,
+        run=store_campaign.run,
+        judge=store_bars.judge,
+        report=store_tables.report,
+        draw=store_picture.draw,
+    ),
 )
 
 CHOICES = tuple(dict.fromkeys(name for s in SUITES for name in (s.name, *s.contenders)))
-"""What can be chosen: suites, and contenders, some of whom are in both."""
+"""What can be chosen: suites, and contenders, some of whom are in two."""
 
 
 def chosen(only: Sequence[str]) -> list[tuple[Suite, Sequence[str]]]:

@@ -12,6 +12,7 @@ from benchmarks.picture import (
     draw_latency,
     draw_marks,
     draw_speed,
+    measured,
     set_rows,
     sheet,
     tidy,
@@ -79,9 +80,4 @@ def draw_bars(
 
 
 def caption(results: Results) -> str:
-    machine, settings = results.machine, results.settings
-    how = (
-        f"{machine['implementation']} {machine['python']}, {machine['cores']} cores; medians of"
-        f" {settings['repetitions']} interleaved repetitions, thin lines lowest to highest."
-    )
-    return " ".join([how, *fewer(results)])
+    return " ".join([f"{measured(results)}.", *fewer(results)])

@@ -132,9 +132,8 @@ class Play:
         return self
 
     def resume(self, session_id: str = "r", *, generation: int = 2, intended: int = 0) -> Play:
-        self.did = self.stage.resume(
-            session_id, 1, generation=generation, committed=0, intended=intended
-        )
+        self.stage.resume(session_id, 1, generation=generation, committed=0, intended=intended)
+        self.did = None
         return self
 
     def recover(self, session_id: str = "r") -> Play:

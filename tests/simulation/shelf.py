@@ -85,12 +85,12 @@ class Shelf:
     def take(self, session_id: str, *, key: str, owner: str) -> Row:
         row = self.rows.setdefault(session_id, Row(session_id, key))
         now = self.clock()
-        mine = row.owner == owner and (row.free_at is not None or row.key == key)
+        mine = row.owner == owner and row.key == key
         free = row.free_at is not None and row.free_at <= now
         alive = row.owner is not None and self.rooms.get(row.owner, 0.0) > now
         if row.owner is not None and not mine and not free and alive:
             return dataclasses.replace(row, held=False)
-        row.epoch += row.owner != owner
+        row.epoch += not mine
         row.owner, row.key, row.free_at = owner, key, None
         return dataclasses.replace(row, held=True)
 
