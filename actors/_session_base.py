@@ -211,13 +211,19 @@ class SessionBase(Actor):
                 # Whoever wanted the turn is gone, and so is the way to say so.
                 self.actor_ref.tell(WithdrawTurn(turn=turn))
 
+    def _elsewhere(self) -> str:
+        ledger, books = self._state.ledger, self._board.books
+        holder = None if ledger is None else ledger.holder
+        here = books is not None and holder == books.owner
+        return "under another key of this room" if here else f"in another room, {holder}"
+
     def _error(self, why: Refusal, turn: BeginTurn | None = None) -> GreenroomError:
         text, kind = _REFUSALS[why]
         ledger = self._state.ledger
         fill = {
             "waited": "" if turn is None else f"{turn.timeout} s",
             "most": self._board.policy.max_waiting,
-            "holder": None if ledger is None else ledger.holder,
+            "elsewhere": self._elsewhere(),
             "session_id": None if turn is None else repr(turn.session_id),
             "trouble": "" if ledger is None or ledger.trouble is None else text_of(ledger.trouble),
         }
@@ -245,7 +251,7 @@ _REFUSALS: dict[Refusal, tuple[str, type[GreenroomError]]] = {
         TurnTimeout,
     ),
     Refusal.ELSEWHERE: (
-        "is in a turn in another room: {holder} has {session_id}. Try later, or wait: on_busy='wait'",
+        "is in a turn {elsewhere}, which has {session_id}. Try again later, or wait: on_busy='wait'",
         SessionBusy,
     ),
     Refusal.STORE: (

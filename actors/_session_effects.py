@@ -48,8 +48,9 @@ GRACE = 0.65
 class SessionEffects(SessionBase):
     """Answers callers, sends slow work on its way, sets timers, tells the supervisor."""
 
-    def _perform(self, effects: Iterable[Effect]) -> None:
+    def _perform(self, effects: Iterable[Effect], *, quietly: bool = False) -> None:
         """Do what was decided, tell the supervisor what has changed, and stop if nothing is left.
+        (`quietly`: nothing has that it need know.)
 
         An effect is taken off the list after it was performed. If one raises, it and the rest are still
         to be done: by the next incarnation of the actor, or, if whoever asked is told of the exception
@@ -73,6 +74,8 @@ class SessionEffects(SessionBase):
             self.actor_ref.tell(ReportStanding())
             raise
         state.todo = state.struck = None
+        if quietly:
+            return
         self._answer_committers()
         if state.ledger is not None:
             self._tidy_accounts(state.ledger)

@@ -30,6 +30,7 @@ from greenroom.messages import (
     EnterStore,
     Entrance,
     StoreAnswered,
+    TurnEnded,
     TurnRecorded,
 )
 
@@ -223,7 +224,27 @@ class SessionLedger(SessionAccounts):
         ender, self._ledger.ender = self._ledger.ender, None
         if ender is not None:
             self._answer_behind(ender, generation if answer is None else answer)
-        self._perform(effects)
+        if outcome is Recorded.DONE and stage.rests:
+            self._rest(effects)
+        else:
+            self._perform(effects)
+
+    def _rest(self, effects: Iterable[Effect]) -> None:
+        """The turn is over, and there is nothing else to do: nearly always."""
+        state, generations = self._state, self._state.stage.generations
+        self._perform(effects, quietly=True)
+        state.sent = None
+        assert state.idle_since is not None
+        self._leave(
+            TurnEnded(
+                key=self._key,
+                dirty=generations.generation > generations.committed,
+                idle_since=state.idle_since,
+                weight=state.tenants[state.stage.agent].weight,
+            )
+        )
+        self._tidy_accounts(self._ledger)
+        self._send_answers()
 
     def _remember(self, session_id: str, sight: Sight | None) -> None:
         tenant = self._state.tenants.get(self._state.stage.agent)

@@ -169,6 +169,14 @@ class StageExits:
         return self.turn is not None or (self.entering and bool(self.agent))
 
     @property
+    def rests(self) -> bool:
+        """Whether its agent is idle, and there is nothing to do and nobody waits."""
+        if not self.agent or self.leaving is not None or self.turn is not None or self.building:
+            return False
+        put_off = self.waiting or self.flush_to or self.leavers or self.rescuers or self.draining
+        return not put_off and self.generations.in_flight is None
+
+    @property
     def retained(self) -> int:
         """How many agents are kept only for a commit that failed."""
         return sum(leaver.phase is Phase.RETAINED for leaver in (self.leavers or {}).values())

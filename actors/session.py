@@ -176,7 +176,7 @@ class Session(SessionRecovery):
         if stage.recording is not None and state.ledger is not None:
             # Whoever ran the turn goes on when it is in the store.
             state.ledger.ender = self.defer_reply()
-            self._perform(effects)
+            self._perform(effects, quietly=True)
             return None
         if effects is RESTED:
             state.idle_since = now = self._board.runtime.clock()

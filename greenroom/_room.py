@@ -152,7 +152,8 @@ class Greenroom:
         if store is None:
             check_durability(durability)
             return None
-        return Bookkeeping(store, durability=durability)
+        stopwatch = self.runtime.clock if self.runtime.simulated else time.perf_counter
+        return Bookkeeping(store, durability=durability, stopwatch=stopwatch)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "draining" if self._board.draining else "open"

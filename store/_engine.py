@@ -1,9 +1,12 @@
 """Connections and transactions, the same for SQLite and PostgreSQL.
 
-`write()` and `read()` are the only two ways to a connection:
+The ways to a connection:
 
     with engine.write() as connection:     one transaction: committed on leaving, rolled back by an error
     with engine.read() as connection:      one snapshot: all statements see the same state
+    with engine.writing() as connection:   the same as `write()`, for statements that are run often: what
+                                           `run()` takes, without a connection of SQLAlchemy, which takes
+                                           longer to make than a row takes to be written
 
 SQLite: write-ahead log, so that readers and the writer never wait for each other. A write transaction
 begins as one (BEGIN IMMEDIATE): one that begins by reading and then writes fails at once if somebody
@@ -26,7 +29,7 @@ import select
 import sqlite3
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -39,12 +42,13 @@ from greenroom.store._url import is_memory, parse_url, show_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
 
     from sqlalchemy.pool import ConnectionPoolEntry, Pool, PoolProxiedConnection
 
     from greenroom.store._prepared import Answer
 
-__all__ = ["DURABILITIES", "PATIENCE", "Engine", "check_durability"]
+__all__ = ["DURABILITIES", "PATIENCE", "AnyConnection", "Engine", "check_durability"]
 
 DURABILITIES = ("full", "normal", "off")
 """What a store can be asked for. It writes with "off" as it does with "normal"."""
@@ -54,6 +58,9 @@ PATIENCE = 5.0
 
 _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL", "off": "NORMAL"}
 _SYNCHRONOUS_COMMIT = {"full": "on", "normal": "off", "off": "off"}
+
+AnyConnection: TypeAlias = "sa.Connection | PoolProxiedConnection"
+"""What statements can be run on."""
 
 _inherited: list[Pool] = []
 """Pools of a parent process. They are kept for good: closing their connections is its business."""
@@ -114,13 +121,7 @@ class Engine:
         if self.path is not None:
             self._check_file()
         with self._translated(), self._writer.connect() as connection:
-            if self.dialect_name == "sqlite":
-                self._synchronise(connection, _SYNCHRONOUS[wanted])
-                _raw(connection).execute("BEGIN IMMEDIATE")
-            elif _SYNCHRONOUS_COMMIT[wanted] != _SYNCHRONOUS_COMMIT[self.durability]:
-                connection.exec_driver_sql(
-                    f"SET LOCAL synchronous_commit = {_SYNCHRONOUS_COMMIT[wanted]}"
-                )
+            self._begin(connection.connection, wanted)
             transaction = connection.get_transaction() or connection.begin()
             yield connection
             transaction.commit()
@@ -147,11 +148,19 @@ class Engine:
                 _raw(connection).execute("BEGIN")
             yield connection
 
+    def writing(self, durability: str | None = None) -> Writing:
+        """One transaction that writes, quickly."""
+        return Writing(self, self.durability if durability is None else check_durability(durability))
+
     def run(
-        self, connection: sa.Connection, statement: sa.ClauseElement, values: dict[str, Any]
+        self,
+        connection: AnyConnection,
+        statement: sa.ClauseElement,
+        values: dict[str, Any],
     ) -> Answer:
         """Run a statement that is run often: one that is built once and kept."""
-        return self._prepared.run(connection, statement, values)
+        proxied = connection.connection if isinstance(connection, sa.Connection) else connection
+        return self._prepared.run(proxied, statement, values)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -163,12 +172,15 @@ class Engine:
         except self.errors as error:
             raise self.unavailable(error) from error
         finally:
-            # 1. a thread takes a connection  2. another closes us, and all that is idle  3. the first
-            # gives its connection back, to a pool that nobody will look into. So it does that itself.
-            if self.is_closed():
-                for pool in pools:
-                    pool.dispose()
-                self._dispose()
+            self._close_what_came_back(pools)
+
+    def _close_what_came_back(self, pools: tuple[Pool, ...]) -> None:
+        # 1. a thread takes a connection  2. another closes us, and all that is idle  3. the first gives
+        # its connection back, to a pool that nobody will look into. So it does that itself.
+        if self.is_closed():
+            for pool in pools:
+                pool.dispose()
+            self._dispose()
 
     def is_closed(self) -> bool:
         """Whether `close()` was called, by any thread."""
@@ -184,13 +196,17 @@ class Engine:
         """What a call gets after `close()`."""
         return StoreClosed(f"the store {self.url} is closed: open_store() opens it again")
 
-    @staticmethod
-    def _synchronise(connection: sa.Connection, level: str) -> None:
-        # It belongs to the connection, and cannot be set within a transaction.
-        proxied = connection.connection
-        if proxied.info.get("synchronous") != level:
-            _raw(connection).execute(f"PRAGMA synchronous = {level}")
-            proxied.info["synchronous"] = level
+    def _begin(self, proxied: PoolProxiedConnection, durability: str) -> None:
+        raw: Any = proxied.driver_connection
+        if self.dialect_name == "sqlite":
+            # It belongs to the connection, and cannot be set within a transaction.
+            level = _SYNCHRONOUS[durability]
+            if proxied.info.get("synchronous") != level:
+                raw.execute(f"PRAGMA synchronous = {level}")
+                proxied.info["synchronous"] = level
+            raw.execute("BEGIN IMMEDIATE")
+        elif _SYNCHRONOUS_COMMIT[durability] != _SYNCHRONOUS_COMMIT[self.durability]:
+            raw.execute(f"SET LOCAL synchronous_commit = {_SYNCHRONOUS_COMMIT[durability]}")
 
     # The end
 
@@ -270,6 +286,59 @@ class Engine:
         event.listen(writer, "connect", prepare)
         event.listen(writer, "checkout", _ping_if_heard_of)
         return writer, writer.execution_options(isolation_level="REPEATABLE READ")
+
+
+class Writing:
+    """A transaction on a connection of the pool: committed on leaving, rolled back by an error."""
+
+    __slots__ = ("_durability", "_engine", "_pool", "_proxied")
+
+    def __init__(self, engine: Engine, durability: str) -> None:
+        self._engine = engine
+        self._durability = durability
+        self._pool = engine._writer.pool
+
+    def __enter__(self) -> PoolProxiedConnection:
+        engine = self._engine
+        if engine.closed:
+            raise engine.closed_error()
+        if engine.path is not None:
+            engine._check_file()
+        try:
+            self._proxied = engine._writer.raw_connection()
+        except engine.errors as error:
+            raise engine.unavailable(error) from error
+        try:
+            engine._begin(self._proxied, self._durability)
+        except BaseException as error:
+            self._give_back()
+            if isinstance(error, engine.errors):
+                raise engine.unavailable(error) from error
+            raise
+        return self._proxied
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        engine = self._engine
+        try:
+            if exception_type is None:
+                self._proxied.commit()
+        except engine.errors as error:
+            raise engine.unavailable(error) from error
+        finally:
+            self._give_back()
+        if isinstance(exception, engine.errors):
+            raise engine.unavailable(exception) from exception
+
+    def _give_back(self) -> None:
+        try:
+            self._proxied.close()  # which rolls back what is not committed
+        finally:
+            self._engine._close_what_came_back((self._pool,))
 
 
 def _raw(connection: sa.Connection) -> Any:

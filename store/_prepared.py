@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
+    from sqlalchemy.pool import PoolProxiedConnection
 
 __all__ = ["Answer", "PreparedStatements"]
 
@@ -47,12 +48,12 @@ class PreparedStatements:
         self._prepared: dict[sa.ClauseElement, _Prepared] = {}
 
     def run(
-        self, connection: sa.Connection, statement: sa.ClauseElement, values: dict[str, Any]
+        self, connection: PoolProxiedConnection, statement: sa.ClauseElement, values: dict[str, Any]
     ) -> Answer:
         """Run a statement. Values that it has no parameters for are left aside."""
         text, order, defaults = self._prepared.get(statement) or self._prepare(statement)
         bound = {**defaults, **values}
-        raw: Any = connection.connection.driver_connection
+        raw: Any = connection.driver_connection
         try:
             cursor = raw.execute(text, bound if order is None else [bound[name] for name in order])
             rows: list[tuple[Any, ...]] = [] if cursor.description is None else cursor.fetchall()

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from greenroom.store._content import check_id, check_role, decode, encode
-from greenroom.store._engine import Engine
+from greenroom.store._engine import AnyConnection, Engine
 from greenroom.store._errors import Fenced, SessionExists, UnknownSession
 from greenroom.store._ledger import CREATE, SESSION_COLUMNS, session_row
 from greenroom.store._maintenance import Maintenance
@@ -132,7 +132,7 @@ class Store(Maintenance):
         check_id("session_id", session_id)
         check_role(role)
         text, form = encode(content)
-        with self._own_write(session_id), self._engine.write() as connection:
+        with self._own_write(session_id), self._engine.writing() as connection:
             last_position, _ = self._lock(connection, session_id, fence)
             position = last_position + 1
             created = self._engine.run(
@@ -181,7 +181,7 @@ class Store(Maintenance):
     def end_session(self, session_id: str, *, fence: Fence | None = None) -> SessionRow:
         """Note that a session is over. Again is fine: the first time counts."""
         check_id("session_id", session_id)
-        with self._own_write(session_id) as own, self._engine.write() as connection:
+        with self._own_write(session_id) as own, self._engine.writing() as connection:
             _, ended = self._lock(connection, session_id, fence)
             if not ended:
                 values = {"sid": session_id, "clock_shift": self._clock_shift}
@@ -218,13 +218,13 @@ class Store(Maintenance):
         with self._engine.read() as connection:
             return [session_row(row) for row in connection.execute(query)]
 
-    def _row(self, connection: sa.Connection, session_id: str) -> SessionRow:
+    def _row(self, connection: AnyConnection, session_id: str) -> SessionRow:
         row = self._engine.run(connection, _SESSION, {"sid": session_id}).row()
         if row is None:
             raise UnknownSession(session_id)
         return session_row(row)
 
-    def _lock(self, connection: sa.Connection, session_id: str, fence: Fence | None) -> tuple[int, bool]:
+    def _lock(self, connection: AnyConnection, session_id: str, fence: Fence | None) -> tuple[int, bool]:
         """Lock a session. Its last position, and whether it is ended."""
         row = self._engine.run(connection, _LOCK, {"sid": session_id}).row()
         if row is None:
@@ -282,7 +282,7 @@ class Store(Maintenance):
     @contextmanager
     def transaction(self, durability: str | None = None) -> Iterator[Transaction]:
         """One transaction on the ledger and the leases. Calls of the store itself are no part of it."""
-        with self._engine.write(durability) as connection:
+        with self._engine.writing(durability) as connection:
             ledger = Transaction(self._engine, connection, self._clock_shift)
             yield ledger
             ledger._check()

@@ -31,7 +31,7 @@ from greenroom.store._rows import LeaseRow, SessionRow
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from greenroom.store._engine import Engine
+    from greenroom.store._engine import AnyConnection, Engine
     from greenroom.store._prepared import Answer
 
 __all__ = ["Transaction"]
@@ -44,7 +44,7 @@ class Transaction:
 
     __slots__ = ("_clock_shift", "_connection", "_engine", "_failure")
 
-    def __init__(self, engine: Engine, connection: sa.Connection, clock_shift: float = 0.0) -> None:
+    def __init__(self, engine: Engine, connection: AnyConnection, clock_shift: float = 0.0) -> None:
         self._engine = engine
         self._connection = connection
         self._clock_shift = clock_shift

@@ -517,8 +517,9 @@ def _spell(value: Any) -> str:
             return "-"
         case BeginTurn(spec=name):
             return str(name)
-        case Leaver(reason=reason, close=close, life=life, phase=phase):
-            return f"{phase.value}/{'close' if close else 'release'}/{reason}/{life}"
+        case Leaver(reason=reason, close=close, life=life, phase=phase, in_vain=in_vain):
+            how = f"{phase.value}/{'close' if close else 'release'}/{reason}/{life}"
+            return f"{how}/in-vain" if in_vain else how
         case Wish(reason=reason, close=close):
             return f"{'close' if close else 'release'}/{reason}"
         case Ending(completed=completed, discard=discard):

@@ -431,7 +431,7 @@ def test_it_answers_for_it_when_it_enters_the_next_time() -> None:
     """G6"""
     play = resumed_beside().begin("t").entered()
     assert not play.stage.generations.nobodys("r")
-    assert play.end().do("flush").recorded().told == "over t; 1 commits to 2 of r@1"
+    assert play.end().recorded().do("flush").told == "1 commits to 2 of r@1"
     assert play.committed().told == "1 commits to 3 of s@1"
 
 

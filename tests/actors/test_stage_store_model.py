@@ -78,7 +78,7 @@ class Account:
     generation: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Done:
     """A completed turn that is uncommitted."""
 
@@ -128,7 +128,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.pending: list[Done] = []
         self.generation = 0
         self.in_flight: Commit | None = None
-        self.flying = 0
+        self.flying: list[Done] = []
         self.stuck = self.started = False
         self.pieces = 0
         self.tokens: dict[int, int] = {}
@@ -150,8 +150,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.stage.agent == 0
             assert self.current is None, "C4: taken away in a turn"
             self.place = 0
-        pending = set(map(id, self.pending))
-        self.flushing = [done for done in self.flushing if id(done) in pending]
+        self.flushing = [done for done in self.flushing if done in self.pending]
 
     def on_Enter(self, effect: Enter) -> None:
         assert self.current is None
@@ -219,12 +218,14 @@ class StoreMachine(RuleBasedStateMachine):
         assert effect.owner in self.held, "its owner is torn down"
         assert not (self.stage.turn and effect.owner == self.stage.agent), "its owner is in a turn"
         assert not self.abandoned, "D2: none begins any more"
-        segment = self.stage.generations.in_flight
+        segment, due = self.stage.generations.in_flight, self.due()
         assert segment is not None
-        self.flying = segment.last - self.stage.generations.committed
-        run, rest = self.pending[: self.flying], self.pending[self.flying :]
+        assert due is not None, "nobody answers for it"
+        end = segment.last - self.stage.generations.committed
+        run, rest = self.pending[due:end], self.pending[end:]
         first = run[0]
         assert first.owner in (None, effect.owner), "G5: oldest first, by its own owner"
+        self.flying = run
         for done in run:
             done.owner = effect.owner
         assert all(done.alike(first) and done.piece == first.piece for done in run)
@@ -237,6 +238,20 @@ class StoreMachine(RuleBasedStateMachine):
             assert not (rest and rest[0].alike(first) and not rest[0].piece), "G2"
             self.begin_piece(run)
         self.in_flight, self.stuck, self.started = effect, False, False
+
+    def due(self) -> int | None:
+        """Which of the pending turns is committed next."""
+        for at, done in enumerate(self.pending):
+            if self.can_be_committed(done):
+                return at
+        return None
+
+    def can_be_committed(self, done: Done) -> bool:
+        """G5, G6: not if it was resumed, and nobody answers for it yet, or for older ones of the kind."""
+        if done.session_id is None:
+            return True
+        older = self.pending[: self.pending.index(done) + 1]
+        return all(other.owner for other in older if other.session_id == done.session_id)
 
     def begin_piece(self, run: list[Done]) -> None:
         if run and run[0].session_id is not None:
@@ -262,12 +277,29 @@ class StoreMachine(RuleBasedStateMachine):
         owed = any(done.owner == effect.incarnation for done in self.pending)
         rescuer = effect.reason is Reason.RECOVERY
         assert not owed or self.draining or rescuer, "C8: commit first"
-        if rescuer and not self.abandoned:  # avoided: a rescuer that is abandoned leaves nothing
-            for done in self.pending:
-                done.owner = None if done.owner == effect.incarnation else done.owner
+        leaver = (self.stage.leavers or {})[effect.incarnation]
+        assert leaver.in_vain == (owed and rescuer)
+        if rescuer:
+            self.leave_to_nobody(effect.incarnation)
         self.held.remove(effect.incarnation)
         self.tearing.add(effect.incarnation)
         self.torn.append(effect.incarnation)
+
+    def leave_to_nobody(self, rescuer: int) -> None:
+        """The agent in the place takes it over, unless it has left its place before."""
+        for done in self.pending:
+            done.owner = None if done.owner == rescuer else done.owner
+        if self.stage.agent == self.place != 0 or self.place in self.owners():
+            self.hand_to(self.place)
+
+    def owners(self) -> set[int | None]:
+        """Who has, in the stage's books, something that is nobody's in ours."""
+        generations, owners, start = self.stage.generations, set[int | None](), 0
+        for segment in generations.segments:
+            end = segment.last - generations.committed
+            owners |= {segment.owner for done in self.pending[start:end] if done.owner is None}
+            start = end
+        return owners
 
     def on_Interrupt(self, effect: Interrupt) -> None:
         assert effect.incarnation == self.place
@@ -319,10 +351,9 @@ class StoreMachine(RuleBasedStateMachine):
     def disown(self, session_id: str, epoch: int) -> None:
         self.pending = [
             done
-            for at, done in enumerate(self.pending)
-            if done.session_id != session_id or done.epoch > epoch or at < self.flying
+            for done in self.pending
+            if done.session_id != session_id or done.epoch > epoch or done in self.flying
         ]
-        self.flushing.clear()  # avoided: a flush may be forgotten when later turns are lost
 
     def lose(self, session_id: str) -> None:
         account = self.accounts.pop(session_id)
@@ -646,11 +677,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     def tear(self, incarnation: int) -> None:
         self.tearing.remove(incarnation)
+        leaver = (self.stage.leavers or {})[incarnation]
         self.perform(self.stage.torn_down(incarnation))
         for session_id, rescuer in list(self.rescues.items()):
             if rescuer == incarnation:
-                succeeded = not self.stage.generations.nobodys(session_id)
-                self.rescue_ends(session_id, succeeded=succeeded)
+                assert leaver.reason is Reason.RECOVERY, "nobody would hear of it"
+                self.rescue_ends(session_id, succeeded=not leaver.in_vain)
 
     @precondition(lambda self: self.closing)
     @rule(data=st.data())
@@ -664,7 +696,8 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pending and not self.stuck)
     @rule()
     def flush(self) -> None:
-        self.flushing = list(self.pending)
+        # Avoided: a flush may be over while something of it is left that nobody answers for.
+        self.flushing = [done for done in self.pending if self.can_be_committed(done)]
         self.perform(self.stage.flush())
 
     @rule(known=st.booleans())
@@ -678,6 +711,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def commit_starts(self) -> None:
         assert self.in_flight is not None
+        due = self.due()
+        if self.current is not None and due is not None and self.pending[due] not in self.flying:
+            return  # avoided: whether the turn concerns it is told by who commits next, not by whose it is
         in_turn = self.current is not None and self.in_flight.owner == self.place
         effects = self.stage.start_commit()
         assert (effects is None) == (not in_turn and not self.stuck)
@@ -685,7 +721,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.started = True
             self.intend(self.in_flight)
         else:
-            self.in_flight, self.flying, self.stuck = None, 0, False
+            self.in_flight, self.flying, self.stuck = None, [], False
             self.perform(effects)
 
     def intend(self, commit: Commit) -> None:
@@ -699,15 +735,13 @@ class StoreMachine(RuleBasedStateMachine):
     def commit_ends(self, succeeded: bool) -> None:
         assert self.in_flight is not None
         commit, self.in_flight = self.in_flight, None
-        count, self.flying = self.flying, 0
-        # Avoided: nobody tries again what was retained while a commit was stuck that is lost.
-        self.pausing = self.pausing or self.stuck
+        run, self.flying = self.flying, []
         self.stuck = self.started = False
         if commit.session_id is not None and not self.is_ours(commit.session_id, commit.epoch):
             self.commit_is_lost(commit.session_id, commit.epoch)
             return
         if succeeded:
-            self.pending = self.pending[count:]
+            self.pending = [done for done in self.pending if done not in run]
             if commit.session_id is not None:
                 row = self.rows[commit.session_id]
                 assert row.committed < commit.generation, "committed twice"
@@ -762,15 +796,15 @@ class StoreMachine(RuleBasedStateMachine):
     def force(self) -> None:
         self.forced = True
         if self.recording is not None:
+            before = frozen(self.stage)
+            assert self.stage.force() == []
+            assert frozen(self.stage) == before, "G9: it was given back in time"
             self.the_store_records(reached=False)  # as the session does
         self.perform(self.stage.force())
         self.asking, self.pause_before_asking = None, False
         assert self.current is None
 
-    # Avoided: an agent that is built after this, and answers for what was resumed, is never let go.
-    @precondition(
-        lambda self: self.forced and not self.abandoned and not self.builds and not self.rescue_builds
-    )
+    @precondition(lambda self: self.forced and not self.abandoned)
     @rule()
     def abandon(self) -> None:
         self.abandoned = True

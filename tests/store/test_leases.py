@@ -81,9 +81,17 @@ def test_taking_ones_own_again_keeps_the_epoch(store: Store) -> None:
     first = take(store, A)
     again = take(store, A)
     assert (again.held, again.epoch) == (True, first.epoch)
-    leave(store, again, linger=100.0)
+
+
+def test_another_key_of_the_same_room_is_another_holder(store: Store) -> None:
+    """It has an actor of its own, which knows nothing of the first one's."""
+    beat(store, A)
+    first = take(store, A)
+    leave(store, first, linger=100.0)
+    assert not take(store, A, key="other").held
+    store._clock_shift = 101.0
     moved = take(store, A, key="other")
-    assert (moved.held, moved.epoch, moved.key) == (True, first.epoch, "other")
+    assert (moved.held, moved.epoch, moved.key) == (True, first.epoch + 1, "other")
 
 
 @pytest.mark.parametrize("alive", [True, False])

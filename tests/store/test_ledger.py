@@ -1,8 +1,12 @@
 """The ledger: which turns were completed, which are committed, who commits what is left."""
 
+from typing import Any
+
 import pytest
+import sqlalchemy as sa
 
 from greenroom.store import Store, StoreUnavailable
+from greenroom.store._transaction import Transaction
 
 A, B = "room-a", "room-b"
 
@@ -178,13 +182,20 @@ def test_many_sessions_fit_into_one_transaction(store: Store) -> None:
     assert len(store.sessions(dirty=True)) == 50
 
 
+def run_raw(ledger: Transaction, statement: str) -> None:
+    """Run what no call of a ledger runs, in the same transaction."""
+    assert not isinstance(ledger._connection, sa.Connection)
+    raw: Any = ledger._connection.driver_connection
+    raw.execute(statement)
+
+
 def test_a_failure_inside_the_block_cannot_be_overlooked(store: Store) -> None:
     """PostgreSQL takes the COMMIT of a failed transaction for a ROLLBACK, and does not say so."""
 
     def overlook() -> None:
         with store.transaction() as ledger:
             ledger.take("s", key="k", owner=A)
-            ledger._connection.exec_driver_sql("DROP TABLE greenroom_rooms")
+            run_raw(ledger, "DROP TABLE greenroom_rooms")
             with pytest.raises(StoreUnavailable, match="greenroom_rooms"):
                 ledger.beat(A, ttl=5.0)
             with pytest.raises(StoreUnavailable, match="begin again"):

@@ -75,13 +75,13 @@ class LedgerMachine(RuleBasedStateMachine):
         mine = model.owner == owner
         free = (
             model.owner is None
-            or (model.free_at is not None and (mine or self.is_over(model.free_at)))
+            or (model.free_at is not None and self.is_over(model.free_at))
             or (mine and model.key == key)
             or (not mine and not self.is_alive(model.owner))
         )
         assert lease.held is free
         if free:
-            model.epoch += not mine
+            model.epoch += not (mine and model.key == key)
             model.owner, model.key, model.free_at = owner, key, None
             self.leases.append((session_id, owner, model.epoch))
             assert lease.wait is None

@@ -4,9 +4,11 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
 from greenroom.store import Store, StoreClosed, StoreError, StoreUnavailable, open_store
 from greenroom.store._engine import Engine
@@ -90,7 +92,9 @@ def test_a_server_that_drops_us_in_a_transaction_is_unavailable(postgres_url: st
     def dropped(store: Store) -> None:
         with store.transaction() as ledger:
             ledger.take("s", key="k", owner="room")
-            pid = ledger._connection.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+            assert not isinstance(ledger._connection, sa.Connection)
+            raw: Any = ledger._connection.driver_connection
+            pid = raw.execute("SELECT pg_backend_pid()").fetchone()[0]
             execute(postgres_url, "SELECT pg_terminate_backend(?)", pid)
             for _ in range(calls):
                 with pytest.raises(StoreUnavailable):
