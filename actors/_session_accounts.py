@@ -136,7 +136,7 @@ class SessionAccounts(SessionOutcomes):
 
     def _say_lost(self, account: Account, turns: int) -> None:
         logger.warning(
-            "%s: another room, or another key of this one, has taken %r over, with %s uncommitted turns%s",
+            "%s: another room, or another key of this, has taken %r over, with %s uncommitted turns%s",
             self,
             account.session_id,
             turns,

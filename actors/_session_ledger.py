@@ -206,13 +206,19 @@ class SessionLedger(SessionAccounts):
         elif message.sight is None:
             self._record_lost(message, account, completed=stage.recording.completed)
         else:
+            as_usual = not self._unrecorded()
             if account is not None:
                 self._note_recorded(message, account)
             self._remember(message.session_id, message.sight)
-            self._end_recording(Recorded.DONE, account)
+            self._end_recording(Recorded.DONE, account, as_usual=as_usual)
 
     def _end_recording(
-        self, outcome: Recorded, account: Account | None, answer: BaseException | None = None
+        self,
+        outcome: Recorded,
+        account: Account | None,
+        answer: BaseException | None = None,
+        *,
+        as_usual: bool = False,
     ) -> None:
         stage = self._state.stage
         if account is None:
@@ -224,7 +230,7 @@ class SessionLedger(SessionAccounts):
         ender, self._ledger.ender = self._ledger.ender, None
         if ender is not None:
             self._answer_behind(ender, generation if answer is None else answer)
-        if outcome is Recorded.DONE and stage.rests:
+        if as_usual and stage.rests:
             self._rest(effects)
         else:
             self._perform(effects)

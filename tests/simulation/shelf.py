@@ -180,6 +180,6 @@ class Shelf:
         ]
         return found[:limit]
 
-    def _mine(self, session_id: str, owner: str, epoch: int) -> Any:
+    def _mine(self, session_id: str, owner: str, epoch: int) -> Row | None:
         row = self.rows.get(session_id)
         return row if row is not None and (row.owner, row.epoch) == (owner, epoch) else None
