@@ -15,8 +15,8 @@ that writes, instead of polling for SQLite's lock, which is neither fair nor qui
 is its connection: there is one, and everybody queues for that.
 
 PostgreSQL: READ COMMITTED and row locks for writing, REPEATABLE READ for reading. Connecting, waiting
-for a lock and any statement end after 5 seconds. A connection that the server has dropped is noticed
-when it is next taken from the pool, and replaced.
+for a lock and any statement end after 5 seconds, waiting for a row of the ledger after a quarter of one.
+A connection that the server has dropped is noticed when it is next taken from the pool, and replaced.
 
 Durability "full" waits for the disk with each commit. "normal" does not: a commit survives the end of
 the process, and after a power failure the last moments may be missing, but nothing before them.
@@ -56,6 +56,10 @@ DURABILITIES = ("full", "normal", "off")
 PATIENCE = 5.0
 """For how many seconds anything waits: for a connection, for a lock, for a statement."""
 
+LEDGER_PATIENCE = 0.25
+"""The same for a row of the ledger that somebody else has locked (PostgreSQL). It is shorter because
+others' turns wait in the same transaction."""
+
 _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL", "off": "NORMAL"}
 _SYNCHRONOUS_COMMIT = {"full": "on", "normal": "off", "off": "off"}
 
@@ -87,8 +91,10 @@ class Engine:
         self.closed = False
         if parsed.drivername == "sqlite":
             self._writer, self._reader = self._open_sqlite(parsed)
+            self._clerk = self._writer
         else:
-            self._writer, self._reader = self._open_postgresql(parsed)
+            self._writer, self._reader = self._open_postgresql(parsed, PATIENCE)
+            self._clerk, _ = self._open_postgresql(parsed, LEDGER_PATIENCE)
         self.dialect_name: str = self._writer.dialect.name
         """"sqlite" or "postgresql"."""
         self._prepared = PreparedStatements(self._writer.dialect)
@@ -148,9 +154,10 @@ class Engine:
                 _raw(connection).execute("BEGIN")
             yield connection
 
-    def writing(self, durability: str | None = None) -> Writing:
+    def writing(self, durability: str | None = None, *, ledger: bool = False) -> Writing:
         """One transaction that writes, quickly."""
-        return Writing(self, self.durability if durability is None else check_durability(durability))
+        wanted = self.durability if durability is None else check_durability(durability)
+        return Writing(self, self._clerk if ledger else self._writer, wanted)
 
     def run(
         self,
@@ -190,7 +197,10 @@ class Engine:
         """The error of ours for one of the database's."""
         if self.closed:
             return self.closed_error()
-        return StoreUnavailable(_explain(self.url, error))
+        unavailable = StoreUnavailable(_explain(self.url, error))
+        # One row, and not the database: whoever wanted several may try them one by one.
+        unavailable.temporary = "lock timeout" not in str(error)
+        return unavailable
 
     def closed_error(self) -> StoreClosed:
         """What a call gets after `close()`."""
@@ -218,12 +228,13 @@ class Engine:
     def _dispose(self) -> None:
         self._writer.dispose()
         self._reader.dispose()
+        self._clerk.dispose()
 
     def after_fork(self) -> None:
         """Leave the parent's connections to the parent. A database in memory was copied with us."""
         if self.is_memory:
             return
-        for engine in (self._writer, self._reader):
+        for engine in (self._writer, self._reader, self._clerk):
             _inherited.append(engine.pool)
             engine.dispose(close=False)
 
@@ -252,10 +263,10 @@ class Engine:
         writer = engine(1)
         return writer, writer if self.is_memory else engine(8)
 
-    def _open_postgresql(self, url: sa.URL) -> tuple[sa.Engine, sa.Engine]:
+    def _open_postgresql(self, url: sa.URL, lock_patience: float) -> tuple[sa.Engine, sa.Engine]:
         settings = {
             "statement_timeout": f"{PATIENCE * 1000:.0f}",
-            "lock_timeout": f"{PATIENCE * 1000:.0f}",
+            "lock_timeout": f"{lock_patience * 1000:.0f}",
             "synchronous_commit": _SYNCHRONOUS_COMMIT[self.durability],
         }
         prepared = "; ".join(f"SET {name} = {value}" for name, value in settings.items())
@@ -291,12 +302,13 @@ class Engine:
 class Writing:
     """A transaction on a connection of the pool: committed on leaving, rolled back by an error."""
 
-    __slots__ = ("_durability", "_engine", "_pool", "_proxied")
+    __slots__ = ("_connections", "_durability", "_engine", "_pool", "_proxied")
 
-    def __init__(self, engine: Engine, durability: str) -> None:
+    def __init__(self, engine: Engine, connections: sa.Engine, durability: str) -> None:
         self._engine = engine
+        self._connections = connections
         self._durability = durability
-        self._pool = engine._writer.pool
+        self._pool = connections.pool
 
     def __enter__(self) -> PoolProxiedConnection:
         engine = self._engine
@@ -305,7 +317,7 @@ class Writing:
         if engine.path is not None:
             engine._check_file()
         try:
-            self._proxied = engine._writer.raw_connection()
+            self._proxied = self._connections.raw_connection()
         except engine.errors as error:
             raise engine.unavailable(error) from error
         try:

@@ -110,7 +110,7 @@ class StoreUnavailable(StoreError):
     """The database cannot be reached, read or written now. What was being written may be lost."""
 
     temporary = True
-    """It is the database, and not what was asked of it."""
+    """It is the database, and not what was asked of it: nothing else will work either."""
 
 
 class CannotPeek(StoreError):

@@ -282,7 +282,7 @@ class Store(Maintenance):
     @contextmanager
     def transaction(self, durability: str | None = None) -> Iterator[Transaction]:
         """One transaction on the ledger and the leases. Calls of the store itself are no part of it."""
-        with self._engine.writing(durability) as connection:
+        with self._engine.writing(durability, ledger=True) as connection:
             ledger = Transaction(self._engine, connection, self._clock_shift)
             yield ledger
             ledger._check()
