@@ -46,6 +46,7 @@ def test_the_demonstrations_run() -> None:
     assert "10,000 actors started" in run("examples/first_actors.py")
     assert "400 of 400 turns are in the memory" in run("examples/threaded_gateway.py")
     assert "2000 of 2000 messages were answered" in run("examples/asyncio_gateway.py")
+    assert "up to turn 5: message 1, message 2, message 3" in run("examples/two_lives.py")
 
 
 def test_the_tests_of_the_testing_page_pass(tmp_path: Path) -> None:
