@@ -239,7 +239,8 @@ class StageExits:
     # Commits.
 
     def flush(self) -> list[Effect]:
-        """Somebody wants everything that is completed now to be committed."""
+        """Somebody wants everything that is completed now to be committed. (As far as somebody answers
+        for it: what was resumed and is nobody's yet is seen to by others.)"""
         effects: list[Effect] = []
         if self.abandoned:
             return [CommitGaveUp()] if self.generations.dirty else effects
@@ -249,9 +250,11 @@ class StageExits:
 
     def offer(self, incarnation: int) -> None:
         """Here is somebody for turns that no agent of ours completed."""
-        segments = self.generations.segments
-        if segments and segments[0].owner is None:
-            segments[0].owner = incarnation
+        # What was completed elsewhere has nobody else. What was resumed has somebody coming, unless there
+        # is nothing else.
+        segment = self.generations.next or next(iter(self.generations.segments), None)
+        if segment is not None and segment.owner is None:
+            segment.owner = incarnation
             self._take_in(incarnation)
 
     def complete_elsewhere(self, incarnation: int | None) -> int:
@@ -264,9 +267,11 @@ class StageExits:
     def start_commit(self) -> list[Effect] | None:
         """The commit in flight is about to call its hook: `None` says it may. Else it must not now,
         because a turn has begun since it was sent on its way, or its time is over."""
-        if self.generations.in_flight is None:
+        segment = self.generations.in_flight
+        if segment is None:
             return []
-        if not self._owner_in_turn() and not self.stuck:
+        in_turn = self.turn is not None and segment.owner == self.agent
+        if not in_turn and not self.stuck:
             self.started = True
             return None
         self.generations.put_off_commit()

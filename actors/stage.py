@@ -426,6 +426,8 @@ class Stage(StageExits):
             self.builder = None
             if self.waiting and self._serves_as_well(self.waiting[0], turn):
                 self.builder = self.waiting.popleft()
+                if self.entering and self._fits(self.builder):
+                    self.leaving = None
             return True
         before = len(self.waiting or ())
         self.waiting = deque(other for other in self.waiting or () if other is not turn) or None

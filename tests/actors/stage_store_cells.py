@@ -171,7 +171,7 @@ built
   rescuer-committing
     release 99 (discard) => leavers=1:committing/release/recovery/0,99:tearing/release/discard/0
   rescuer-stuck
-    release 99 (discard) => leavers=1:tearing/release/recovery/0,99:tearing/release/discard/0
+    release 99 (discard) => leavers=1:tearing/release/recovery/0/in-vain,99:tearing/release/discard/0
   rescuer-in-line
     release 99 (discard) => leavers=2:committing/release/recovery/0,99:tearing/release/discard/0
   draining-entering draining-held draining-recording
@@ -195,7 +195,7 @@ built late
   rescuer-committing
     release 99 (discard) => leavers=1:committing/release/recovery/0,99:tearing/release/discard/0
   rescuer-stuck
-    release 99 (discard) => leavers=1:tearing/release/recovery/0,99:tearing/release/discard/0
+    release 99 (discard) => leavers=1:tearing/release/recovery/0/in-vain,99:tearing/release/discard/0
   rescuer-in-line
     release 99 (discard) => leavers=2:committing/release/recovery/0,99:tearing/release/discard/0
   draining-entering draining-held draining-recording
@@ -477,7 +477,7 @@ commit failed
   committing
     gave up; retain 1 (discard); pause 1 => flying=- leavers=1:retained/release/discard/0 tries=1
   rescuer-committing
-    gave up; release 1 (recovery) => flying=- leavers=1:tearing/release/recovery/0
+    gave up; release 1 (recovery) => flying=- leavers=1:tearing/release/recovery/0/in-vain
       segments=nobody..2/r2@1! tries=1
   rescuer-stuck
     gave up => flying=- started=- stuck=- tries=2
@@ -501,7 +501,7 @@ commit stuck
   committing
     gave up; retain 1 (discard) => leavers=1:retained/release/discard/0 stuck=yes tries=1
   rescuer-committing
-    gave up; release 1 (recovery) => flying=nobody..2/r2@1! leavers=1:tearing/release/recovery/0
+    gave up; release 1 (recovery) => flying=nobody..2/r2@1! leavers=1:tearing/release/recovery/0/in-vain
       segments=nobody..2/r2@1! stuck=yes tries=1
   *
     nothing

@@ -169,7 +169,9 @@ def test_nobody_takes_over_what_is_not_there() -> None:
     made.leave_to_nobody(1)
     assert made.disown("s", 9) == 0
     assert made.segments == ()
-    assert (made.next, made.next_owner, made.begin_commit(1)) == (None, None, None)
+    assert made.next is None
+    assert made.next_owner is None
+    assert made.begin_commit(1) is None
 
 
 def test_what_was_resumed_and_is_nobodys_yet_holds_up_nobody() -> None:
@@ -186,7 +188,8 @@ def test_what_was_resumed_and_is_nobodys_yet_holds_up_nobody() -> None:
     assert shown(made) == ["nobody..4 r2@1"], "it has moved up"
     assert (made.committed, made.extracted, made.dirty) == (2, 2, 2)
     assert (made.owed("r"), made.owed("s")) == (2, 0)
-    assert (made.next, made.next_owner) == (None, None)
+    assert made.next is None
+    assert made.next_owner is None
 
 
 def test_but_what_was_completed_later_of_the_same_session_id_waits_for_it() -> None:
@@ -200,7 +203,7 @@ def test_but_what_was_completed_later_of_the_same_session_id_waits_for_it() -> N
     assert segment is not None
     assert (segment.session_id, made.end_commit(True)) == ("r", 1)
     assert shown(made) == ["nobody..3 s2@1", "1..4 s3@1", "1..5 s4@1"]
-    assert (made.next, made.begin_commit()) == (None, None)
+    assert made.next is made.begin_commit() is None
     made.take_over(2, "s")
     segment = made.begin_commit()
     assert segment is not None

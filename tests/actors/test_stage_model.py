@@ -332,8 +332,12 @@ class StageMachine(RuleBasedStateMachine):
         before = frozen(self.stage)
         effects = self.stage.built(incarnation, succeeded=succeeded)
         if succeeded:
-            close = self.draining
-            assert effects == [TearDown(incarnation, close, Reason.DISCARD)]
+            let_go, *more = effects
+            assert let_go == TearDown(incarnation, self.draining, Reason.DISCARD)
+            # Then what could be committed before, and was not: somebody was offered in the middle of a
+            # turn, or the drain found a commit stuck that had not begun, and was put off.
+            assert not more or self.current is not None or self.draining
+            assert [type(effect) for effect in more] in ([], [Commit], [CommitGaveUp])
         else:
             assert effects == []
             assert frozen(self.stage) == {**before, "late": frozen(self.late_builds) or None}

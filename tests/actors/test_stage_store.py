@@ -1,7 +1,7 @@
 """The stage with a store, cell by cell: what the store is asked, what it can say, and what follows.
 
 The table is in `stage_store_cells.py`, its words are those of `stage_play.py`. Here: the table holds,
-then what takes more than one step.
+then what takes more than one step, and what is suspected.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 
 from greenroom.actors.effects import Entry, Recorded
 from tests.actors.stage_play import STATES as STATES_WITHOUT
-from tests.actors.stage_play import picture, what_changes
+from tests.actors.stage_play import Play, picture, what_changes
 from tests.actors.stage_store_cells import TABLE
 from tests.actors.stage_store_play import (
     FROM_THE_STORE,
@@ -122,16 +122,16 @@ recording-and-evict          in turn   used
 recording-and-close          in turn   used
 recording-and-flush          in turn   used
 recording-resumed            in turn   used
-idle                         idle
-dirty                        idle
+idle                         idle      rests
+dirty                        idle      rests
 flushing                     idle      busy
-flushing-failed              idle
+flushing-failed              idle      rests
 leaving                      leaving   busy
 committing                   leaving   busy
 retained                     retained  retained
 resumed                      known     unused
 resumed-intended             known     unused
-resumed-beside               idle
+resumed-beside               idle      rests
 rescuing                     known     busy unused
 rescuing-beside              in turn   busy used
 rescuing-late                known     unused
@@ -156,6 +156,7 @@ def test_what_people_and_the_supervisor_see(line: str) -> None:
     assert stage.retained == ("retained" in flags)
     assert stage.unused == ("unused" in flags)
     assert stage.in_use == ("used" in flags)
+    assert stage.rests == ("rests" in flags)
 
 
 def test_every_state_is_seen() -> None:
@@ -403,6 +404,11 @@ def test_whoever_is_retained_for_what_is_lost_is_let_go() -> None:
 # What nobody here completed.
 
 
+def in_vain(play: Play) -> bool:
+    """Whether agent 1, who leaves, was to commit what was resumed, and has not."""
+    return (play.stage.leavers or {})[1].in_vain
+
+
 def test_the_next_agent_answers_for_what_was_resumed() -> None:
     """G6"""
     play = building_resumed().built().end()
@@ -457,6 +463,7 @@ def test_a_rescuer_commits_and_goes_and_leaves_no_trace() -> None:
     play = rescuing().built(1)
     assert play.told == "1 commits to 2 of r@1"
     assert play.committed().told == "release 1 (recovery)"
+    assert not in_vain(play)
     assert play.do("torn_down", 1).told == ""
     assert play.stage.blank
 
@@ -467,6 +474,7 @@ def test_a_rescuer_whose_commit_fails_goes_and_leaves_the_turns_to_nobody() -> N
     assert play.told == "gave up; release 1 (recovery)"
     assert play.stage.generations.nobodys("r")
     assert play.stage.generations.dirty == 2
+    assert in_vain(play)
 
 
 def test_a_rescuer_whose_commit_hangs_goes_as_well_and_two_never_overlap() -> None:
@@ -480,6 +488,7 @@ def test_a_rescuer_finds_nothing_to_do_if_a_turn_was_faster() -> None:
     """G9"""
     play = rescuing().begin("t").entered().built(2).built(1)
     assert play.told == "release 1 (recovery)"
+    assert not in_vain(play)
     assert play.end().do("flush").told == ""
     assert play.recorded().told == "over t; 2 commits to 2 of r@1"
 
@@ -520,6 +529,7 @@ def test_a_rescuer_of_a_session_that_was_ended_leaves_the_turns_to_nobody_if_its
     play = rescuer_committing().close().committed(succeeded=False)
     assert play.told == "gave up; close 1 (recovery)"
     assert play.stage.generations.nobodys("r")
+    assert in_vain(play)
 
 
 def test_a_rescuer_that_is_built_after_commits_were_abandoned_is_closed() -> None:
@@ -527,6 +537,7 @@ def test_a_rescuer_that_is_built_after_commits_were_abandoned_is_closed() -> Non
     play = draining_rescuing().do("force").do("abandon").built(1)
     assert play.told == "close 1 (recovery)"
     assert play.stage.generations.nobodys("r")
+    assert in_vain(play)
 
 
 def test_a_rescuer_that_is_abandoned_leaves_the_turns_to_nobody() -> None:
@@ -534,6 +545,7 @@ def test_a_rescuer_that_is_abandoned_leaves_the_turns_to_nobody() -> None:
     play = draining_rescuing().built(1).do("force").do("abandon")
     assert play.told == "close 1 (recovery)"
     assert play.stage.generations.nobodys("r")
+    assert in_vain(play)
 
 
 def test_what_a_rescuer_could_not_commit_is_not_overtaken_by_later_turns_of_its_session_id() -> None:
@@ -541,6 +553,7 @@ def test_what_a_rescuer_could_not_commit_is_not_overtaken_by_later_turns_of_its_
     play = empty().resume("s").recover("s").built(1).begin("t").entered().built(2).end().recorded()
     assert picture(play.stage)["segments"] == "1..2/s2@1!,2..3/s3@1"
     play.committed(succeeded=False)
+    assert in_vain(play)
     assert play.do("flush").told == "2 commits to 2 of s@1"
     assert play.committed().told == "2 commits to 3 of s@1"
 
@@ -600,3 +613,19 @@ def test_a_failed_session_serves_nobody_when_the_store_answers() -> None:
     assert play.told == "refuse t: failed; refuse w: failed"
     assert play.entered().told == ""
     assert play.stage.state == "failed"
+
+
+def test_a_commit_does_not_start_in_a_turn_of_its_owner_whoever_else_comes_to_commit() -> None:
+    """G8: a rescuer has taken over what lies before it."""
+    play = resumed_beside().recover().begin_at_once("t").end().recorded()
+    assert play.do("flush").told == "1 commits to 3 of s@1"
+    play.begin_at_once("u").built(2)
+    assert play.start_commit().told == "not now"
+
+
+def test_a_commit_starts_while_somebody_else_is_in_a_turn_who_answers_for_older_ones() -> None:
+    """G8: it is not put off, because its owner is not in that turn."""
+    play = resumed_beside().begin_at_once("t").end(discard=True).recorded()
+    assert play.told == "over t; 1 commits to 3 of s@1"
+    play.begin("u").entered().built(2)
+    assert play.start_commit().told == "go"

@@ -5,8 +5,6 @@ under which epoch, and how many of its turns are completed, intended and committ
 a session id whenever it likes, also in the middle of a turn or a commit; what was asked of the store is
 answered some time later. At the end of each run everything that is under way comes to its end, and
 nothing may be left.
-
-What `test_stage_store.py` has as suspected is not played here: "avoided" says where.
 """
 
 from __future__ import annotations
@@ -247,7 +245,7 @@ class StoreMachine(RuleBasedStateMachine):
         return None
 
     def can_be_committed(self, done: Done) -> bool:
-        """G5, G6: not if it was resumed, and nobody answers for it yet, or for older ones of the kind."""
+        """G5, G6: not if it was resumed, and nobody answers yet for it, or for what came before it."""
         if done.session_id is None:
             return True
         older = self.pending[: self.pending.index(done) + 1]
@@ -623,6 +621,17 @@ class StoreMachine(RuleBasedStateMachine):
             self.rescues[session_id] = incarnation
             self.rescue_builds.add(incarnation)
 
+    @precondition(lambda self: not self.draining)
+    @rule(session_id=st.sampled_from(SESSION_IDS), intends=st.booleans(), built=st.booleans())
+    def another_room_leaves_some(self, session_id: str, intends: bool, built: bool) -> None:
+        """It completes turns and goes, and they are to be recovered here, with nothing between."""
+        self.another_room_takes_it(session_id, 2, intends, commits=False, goes=True)
+        if session_id in self.accounts:
+            self.lose(session_id)
+        self.recover(session_id)
+        if built and self.rescues.get(session_id) in self.rescue_builds:
+            self.end_rescue_build(self.rescues[session_id], "built")
+
     @precondition(lambda self: self.rescue_builds)
     @rule(outcome=st.sampled_from(["built", "built", "failed", "given up"]), data=st.data())
     def rescuer_is_built(self, outcome: str, data: st.DataObject) -> None:
@@ -711,9 +720,6 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def commit_starts(self) -> None:
         assert self.in_flight is not None
-        due = self.due()
-        if self.current is not None and due is not None and self.pending[due] not in self.flying:
-            return  # avoided: whether the turn concerns it is told by who commits next, not by whose it is
         in_turn = self.current is not None and self.in_flight.owner == self.place
         effects = self.stage.start_commit()
         assert (effects is None) == (not in_turn and not self.stuck)
@@ -899,6 +905,11 @@ class StoreMachine(RuleBasedStateMachine):
         committing = self.in_flight is not None and not self.stuck
         assert stage.busy == bool(working or committing or Phase.COMMITTING in phases)
         assert stage.in_use == bool(self.current or (stage.entering and self.place))
+        if stage.rests:
+            assert self.place
+            assert not any([self.current, self.line, self.flushing, self.in_flight, phases])
+            assert not self.draining
+            assert not stage.busy or self.closing
         if stage.blank:
             assert not any([self.current, self.line, stage.entering, self.builds, self.place])
             assert not any([self.tearing, self.rescue_builds])
