@@ -629,3 +629,12 @@ def test_a_commit_starts_while_somebody_else_is_in_a_turn_who_answers_for_older_
     assert play.told == "over t; 1 commits to 3 of s@1"
     play.begin("u").entered().built(2)
     assert play.start_commit().told == "go"
+
+
+def test_a_release_is_called_off_when_a_turn_that_fits_moves_up() -> None:
+    """C8: the turn before it, for which the agent would have gone anyway, was withdrawn."""
+    play = dirty().release().begin("other", "b").begin("t")
+    assert play.stage.leaving is not None
+    play.do("withdraw", play.turn("other"))
+    assert play.stage.leaving is None
+    assert play.entered().told == "grant t reused"
