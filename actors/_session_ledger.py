@@ -104,7 +104,9 @@ class SessionLedger(SessionAccounts):
         )
         return ()
 
-    def _ask_for(self, request: EnterStore, answered: Callable[..., Any]) -> None:
+    def _ask_for(
+        self, request: EnterStore, answered: Callable[[Any, BaseException | None], Any]
+    ) -> None:
         self._ledger.asked[request.session_id] += 1
         self._ask_clerk(request, answered)
 

@@ -250,8 +250,8 @@ class StageExits:
 
     def offer(self, incarnation: int) -> None:
         """Here is somebody for turns that no agent of ours completed."""
-        # What was completed elsewhere has nobody else. What was resumed has somebody coming, unless there
-        # is nothing else.
+        # What was completed elsewhere has nobody else. What was resumed has somebody coming, and comes
+        # second.
         segment = self.generations.next or next(iter(self.generations.segments), None)
         if segment is not None and segment.owner is None:
             segment.owner = incarnation

@@ -382,8 +382,9 @@ class BoundPending:
         self._translating = translating
 
     def __await__(self) -> Generator[Any, None, Any]:
+        awaiting: Generator[Any, None, Any] = self._pending.__await__()
         with self._translating():
-            return (yield from self._pending.__await__())
+            return (yield from awaiting)
 
     def get(self, timeout: float | None = None) -> Any:
         """Wait for it."""

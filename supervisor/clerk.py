@@ -289,7 +289,7 @@ class StoreHangs(Exception):
 
 
 def _write(
-    books: Bookkeeping, requests: tuple[Any, ...], number: int, asked: float, clerk: ActorRef[Clerk]
+    books: Bookkeeping, requests: tuple[Any, ...], number: int, asked: float, clerk: ActorRef[Any]
 ) -> None:
     """Write, on a worker, and tell the clerk."""
     results: list[Any] | None = None
@@ -301,14 +301,14 @@ def _write(
     _tell(clerk, StoreWritten(number=number, asked=asked, results=results, error=error))
 
 
-def _look_whether_stuck(number: int, asked: float, clerk: ActorRef[Clerk], done: Future[Any]) -> None:
+def _look_whether_stuck(number: int, asked: float, clerk: ActorRef[Any], done: Future[Any]) -> None:
     try:
         done.get()
     except BaseException as error:
         _tell(clerk, StoreWritten(number=number, asked=asked, results=None, error=error))
 
 
-def _tell(clerk: ActorRef[Clerk], message: StoreWritten) -> None:
+def _tell(clerk: ActorRef[Any], message: StoreWritten) -> None:
     try:
         clerk.tell(message)
     except pykka.ActorDeadError:

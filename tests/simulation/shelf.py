@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
-from typing import Any
 
 
 class Away(Exception):
