@@ -238,8 +238,7 @@ class SessionAccounts(SessionOutcomes):
             account.timer = self._retry_later(account.session_id, account.tries)
 
     def _retry_later(self, session_id: str, tries: int) -> Any:
-        policy = self._board.policy
-        pause = min(policy.retry_first * 2.0 ** min(tries - 1, 60), policy.retry_most)
+        pause = self._board.policy.pause_after(tries)
         spread = self.runtime.random.uniform(0.75, 1.25)
         return self.call_later(pause * spread, RetryRecord(session_id=session_id))
 

@@ -204,10 +204,10 @@ class SessionEffects(SessionBase):
         self._event(AgentRetained(key=self._key, incarnation=effect.incarnation, reason=effect.reason))
 
     def _pause(self, effect: effects_of.Pause) -> None:
-        state, policy = self._state, self._board.policy
+        state = self._state
         if state.retry_timer is not None:
             state.retry_timer.cancel()
-        pause = min(policy.retry_first * 2.0 ** min(effect.tries - 1, 60), policy.retry_most)
+        pause = self._board.policy.pause_after(effect.tries)
         spread = self.runtime.random.uniform(0.75, 1.25)
         state.retry_timer = self.call_later(pause * spread, RetryCommit())
 

@@ -117,7 +117,7 @@ class SessionRecovery(SessionLedger):
                 session_id=session_id,
                 epoch=account.epoch,
                 problem=problem,
-                pause=min(policy.retry_first * 2.0 ** min(tries, 60), policy.retry_most),
+                pause=policy.pause_after(tries + 1),
                 most=policy.recover_tries,
             ),
             lambda _, error: SessionDisclaimed(session_id=session_id, error=error),

@@ -95,6 +95,10 @@ class Policy:
         """The names of all figures."""
         return tuple(field.name for field in fields(cls))
 
+    def pause_after(self, tries: int) -> float:
+        """How long to wait after so many tries that failed."""
+        return min(self.retry_first * 2.0 ** min(tries - 1, 60), self.retry_most)
+
     def _check_whole(self, name: str, least: int) -> None:
         value = getattr(self, name)
         if name == "cap" and value is None:

@@ -150,3 +150,9 @@ def test_weigh_must_be_callable() -> None:
     assert made(weigh=len).weigh is len
     with pytest.raises(TypeError, match=r"weigh must be a function of an agent .*, not 5"):
         made(weigh=5)
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    """G9"""
+    policy = Policy(retry_first=1.0, retry_most=5.0)
+    assert [policy.pause_after(tries) for tries in (1, 2, 3, 4, 10_000)] == [1.0, 2.0, 4.0, 5.0, 5.0]
