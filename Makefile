@@ -27,6 +27,10 @@ pytest := $(python) -m pytest -n $(WORKERS) --dist loadgroup
 # A thread switch every microsecond instead of every 5 ms: races that hide otherwise come out.
 small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
 
+# What such a switch interval changes nothing for: no threads of ours, or other processes.
+not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,cli crash simulation \
+  store/test_maintenance.py store/test_transfer.py test_packaging.py))
+
 # The modules that decide and do nothing. Their own tests alone take every branch of them.
 comma := ,
 space := $(subst ,, )
@@ -44,8 +48,8 @@ tests_of_pure := $(addprefix tests/,actors/test_coherence.py actors/test_lifecyc
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: $(ready) ## run all tests, first with a tiny thread switch interval, then as usual
-	$(small_switch_interval) $(pytest) $(ARGS)
+test: $(ready) ## run all tests, those about threads first with a tiny thread switch interval
+	$(small_switch_interval) $(pytest) $(not_about_threads) $(ARGS)
 	$(pytest) $(ARGS)
 
 behaviours: $(ready) ## run the tests of the design's numbered behaviours, and print which has which

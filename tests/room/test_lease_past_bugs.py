@@ -1,0 +1,268 @@
+"""One plain test for each bug that was found in how a room uses its store: how it keeps a session, and
+takes up what others have left."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from greenroom import Greenroom, NotRecorded, StoreAway
+from greenroom.actors import ManualClock
+from greenroom.store import open_store
+from tests.crash.databases import sqlite_url
+from tests.room.agents import Cast, look_at, row_of, touch, until
+from tests.room.test_ledger import RIVAL, Away, Moody, Stage, advance_until
+from tests.room.test_store_past_bugs import NEVER, everything_written, ledger_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.actors.actors import Gate
+
+CALM: dict[str, Any] = {"lease_ttl": 100_000.0, "store_timeout": None, **NEVER}
+"""Neither is it told that the room lives, nor asked for orphans, once that was done."""
+
+PATIENT: dict[str, Any] = {"store_timeout": None, "build_timeout": None, "commit_timeout": None}
+"""However fast the test lets time pass, nothing takes too long."""
+
+
+class Hesitant(Moody):
+    """A store that may be slow to begin: nothing of it is locked meanwhile."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.real = open_store(stage.url, durability="normal")
+        super().__init__(self.real)
+        self.before: Gate | None = None
+        """Where the next transaction waits."""
+
+    @contextmanager
+    def transaction(self, durability: str | None = None) -> Iterator[Any]:
+        gate, self.before = self.before, None
+        if gate is not None:
+            gate.wait()
+        with super().transaction(durability) as ledger:
+            yield ledger
+
+
+@pytest.fixture
+def stage(cast: Cast, tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(cast, sqlite_url(tmp_path / "greenroom.db"))
+    yield stage
+    cast.finish()
+    stage.close()
+
+
+@pytest.fixture
+def hesitant(stage: Stage) -> Iterator[Hesitant]:
+    store = Hesitant(stage)
+    yield store
+    stage.cast.finish()
+    store.real.close()
+
+
+def wait_open(store: Moody) -> None:
+    """Wait until a room has said that it lives, and has looked for orphans."""
+    until(lambda: "orphans" in store.done, "an open room")
+
+
+def doubts_of(room: Greenroom) -> int | None:
+    """How often the store was told in vain that `a` is not wanted. `None`: nobody knows of it."""
+    ref: Any = room._board.directory.get("a")
+    return None if ref is None else ref.actor_inbox.actor._state.ledger.doubts.get("a", 0)
+
+
+# What keeps a session in the middle of a turn.
+
+
+def test_a_turn_that_began_while_the_store_was_away_has_its_session_kept_soon(stage: Stage) -> None:
+    """Else another room would take it in the middle of the turn."""
+    store, clock = stage.moody(), ManualClock()
+    room = stage.room(store, clock=clock, **CALM)
+    touch(room, "a")
+    clock.advance(3.0)  # it was this room's for a moment, and that is over
+    store.trouble = Away("no route")
+    held = stage.cast.hold(room, "a")
+    assert stage.row().free_at is not None
+    store.trouble = None
+
+    advance_until(clock, lambda: stage.row().free_at is None, "a session that is kept")
+    held.end()
+    assert stage.ledger() == (2, 0)
+
+
+def test_a_session_that_could_not_be_kept_is_kept_later(stage: Stage) -> None:
+    store, clock = stage.moody(), ManualClock()
+    room = stage.room(store, clock=clock, **CALM)
+    touch(room, "a")
+    clock.advance(3.0)
+    store.trouble = Away("no route")
+    held = stage.cast.hold(room, "a")
+    store.trouble = None
+    store.refuses.add("pin")
+    clock.advance(0.5)
+    until(lambda: ledger_of(room).accounts["a"].loose, "a failure")
+    store.refuses.clear()
+
+    advance_until(clock, lambda: stage.row().free_at is None, "a session that is kept")
+    held.end()
+    assert stage.row().free_at is not None
+
+
+def test_a_session_that_ends_while_its_last_turn_is_recorded_is_not_kept_afterwards(
+    stage: Stage,
+) -> None:
+    """C9: nobody would ever let go of it."""
+    store, clock = stage.moody(), ManualClock()
+    room = stage.room(store, clock=clock, **CALM)
+    wait_open(store)
+    look_at(room, "a")
+    held = stage.cast.hold(room, "a", ephemeral=True)
+    assert room.end("a")
+    leaving, pinning = stage.cast.gate(), stage.cast.gate()
+    store.at.update({"leave": leaving, "pin": pinning})
+    held.let_go()
+    leaving.wait_reached()
+    clock.advance(0.5)  # it is time to see to it that the session stays this turn's
+    assert row_of(room, "a").state == "in turn"
+    leaving.open()
+    held.end()
+    until(lambda: room.stats().closes == 1, "the end of its agent")
+    pinning.open()
+    until(lambda: room.stats().known == 0, "the end of its actor")
+    everything_written(room)
+
+    assert stage.row().free_at is not None
+
+
+def test_after_an_absence_of_the_store_nothing_is_taken_before_the_room_lives_again(
+    hesitant: Hesitant, stage: Stage
+) -> None:
+    """A session of a room that seems to be dead is anybody's, also in a turn."""
+    clock = ManualClock()
+    room = stage.room(hesitant, clock=clock, lease_ttl=15.0)
+    wait_open(hesitant)
+    hesitant.trouble = Away("no route")
+    clock.advance(6.0)
+    clerk: Any = room._board.clerk
+    until(lambda: not clerk.actor_inbox.actor._state.beaten, "a beat that did not reach it")
+    hesitant.trouble = None
+    hesitant.real._clock_shift = 20.0  # that was a long time for the database
+    held = stage.cast.hold(room, "a")
+
+    with stage.later(20.0).transaction() as ledger:
+        assert not ledger.take("a", key="a", owner=RIVAL).held
+    held.end()
+
+
+def test_a_record_that_comes_late_does_not_take_the_session_from_the_next_turn(
+    hesitant: Hesitant, stage: Stage
+) -> None:
+    """It says that nobody is in a turn, and was true when it was asked."""
+    clock = ManualClock()
+    room = stage.room(hesitant, clock=clock, **(CALM | {"store_timeout": 5.0}))
+    wait_open(hesitant)
+    first = stage.cast.hold(room, "a")
+    late = hesitant.before = stage.cast.gate()
+    first.let_go()
+    late.wait_reached()
+    clock.advance(5.1)
+    assert isinstance(first.outcome(), NotRecorded)
+    room.configure(store_timeout=None)
+    second = stage.cast.hold(room, "a")
+    late.open()
+    until(lambda: stage.row().generation == 1, "the late record")
+
+    advance_until(clock, lambda: stage.row().free_at is None, "a session that is kept")
+    second.end()
+    assert stage.ledger() == (2, 0)
+
+
+def test_a_session_that_is_given_late_is_given_back(hesitant: Hesitant, stage: Stage) -> None:
+    """Whoever wanted it has gone. To say so before it was given would be of no use."""
+    clock = ManualClock()
+    room = stage.room(
+        hesitant, clock=clock, store_timeout=5.0, lease_ttl=100_000.0, retry_first=10.0, retry_most=10.0
+    )
+    wait_open(hesitant)
+    late = hesitant.before = stage.cast.gate()
+    waiting = stage.cast.start(room, "a")
+    late.wait_reached()
+    clock.advance(5.1)
+    assert isinstance(waiting.outcome(), StoreAway)
+    room.configure(store_timeout=None)
+    until(lambda: doubts_of(room) != 0, "a try to give it back, in vain")
+    late.open()
+    until(lambda: stage.store.sessions(key="a"), "the late answer")
+
+    advance_until(clock, lambda: stage.row().owner is None, "a session that is nobody's")
+    advance_until(clock, lambda: room.stats().known == 0, "the end of its actor")
+
+
+def test_another_lease_ttl_holds_at_once(stage: Stage) -> None:
+    """C5: what was said before, that the room lives for an hour, is taken back."""
+    store = stage.moody()
+    room = stage.room(store, clock=ManualClock(), lease_ttl=3_600.0)
+    wait_open(store)
+    [before] = stage.store.rooms()
+    room.configure(lease_ttl=2.0)
+    until(lambda: stage.store.rooms()[0].expires < before.expires - 1_800.0, "a shorter life")
+    touch(room, "a")
+
+    row = stage.row()
+    assert row.free_at is not None
+    assert row.free_at - row.updated == pytest.approx(1.0, abs=0.1)
+
+
+# What others have left.
+
+
+def test_what_a_dead_room_completed_in_between_is_recovered_by_the_one_before(stage: Stage) -> None:
+    """Its agent knows nothing of it: what it knows is of an older epoch."""
+    clock = ManualClock()
+    room = stage.room(clock=clock, **PATIENT)
+    touch(room, "a")
+    assert room.commit("a")
+    with stage.later(1_000.0).transaction() as ledger:
+        epoch = ledger.take("a", key="a", owner=RIVAL).epoch
+        ledger.complete("a", owner=RIVAL, epoch=epoch, generation=2, linger=0.0)
+
+    advance_until(clock, lambda: stage.ledger() == (2, 2), "the recovery")
+    until(lambda: room.stats().recovered == 1, "the end of it")
+    assert stage.tokens == [("a", 1), ("a", 2)]
+
+
+def test_a_failed_recovery_that_could_not_be_noted_is_tried_again(stage: Stage) -> None:
+    """G9: the store thinks that this room has the session, and nobody in it knows."""
+    leave_behind(stage, "a")
+    store, clock = stage.moody(), ManualClock()
+    store.refuses.update({"fail", "disclaim"})
+    stage.cast.at["commit"] = OSError("not today")
+    room = stage.room(store, clock=clock, retry_first=10.0, retry_most=10.0, **PATIENT)
+    until(lambda: room.stats().recovery_failures == 1, "a failure")
+    until(lambda: doubts_of(room) != 0, "a try to say so, in vain")
+    del stage.cast.at["commit"]
+    store.refuses.clear()
+
+    advance_until(clock, lambda: stage.ledger() == (1, 1), "the recovery")
+    assert set(stage.tokens) == {("a", 1)}
+
+
+def leave_behind(stage: Stage, session_id: str, after: float = 0.0) -> int:
+    """Complete a turn of a session, as a room that was killed then. Returns its epoch."""
+    with stage.later(after).transaction() as ledger:
+        epoch = ledger.take(session_id, key=session_id, owner=RIVAL).epoch
+        ledger.complete(session_id, owner=RIVAL, epoch=epoch, generation=1, linger=0.0)
+    return int(epoch)
+
+
+def test_those_that_failed_wait_behind_those_that_were_never_tried(stage: Stage) -> None:
+    """C7: however old they are, and however soon they may be tried again."""
+    epoch = leave_behind(stage, "bad")
+    leave_behind(stage, "good", after=1.0)
+    with stage.later(2.0).transaction() as ledger:
+        ledger.fail("bad", owner=RIVAL, epoch=epoch, problem="no", pause=0.0, most=10)
+    with stage.later(3.0).transaction() as ledger:
+        assert [row.session_id for row in ledger.orphans(owner="x", limit=9)] == ["good", "bad"]
