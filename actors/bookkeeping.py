@@ -22,7 +22,6 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -54,11 +53,6 @@ DURABILITIES = ("full", "normal", "off")
 LONG_DEAD = 86_400.0
 """A room that has been dead for so many seconds, and has nothing, is forgotten."""
 
-
-LONG_GLANCE, BLINK = 0.0005, 0.1
-"""A glance lets go of the interpreter while the database looks. Where many threads want it, each glance
-then waits behind them all, and one transaction for all who have asked is quicker. So after one that took
-this long, nobody glances for a while. (`benchmarks/stores`, 64 sessions.)"""
 
 MOST_FENCES = 256
 """For how many session ids of one session it is remembered under which epoch it held them."""
@@ -93,25 +87,9 @@ def check_durability(durability: str) -> None:
 class Bookkeeping:
     """A store, as a room uses it."""
 
-    __slots__ = (
-        "_begun",
-        "_blind_until",
-        "_durability",
-        "_finished",
-        "_peek",
-        "_stopwatch",
-        "ledger",
-        "owner",
-        "store",
-    )
+    __slots__ = ("_begun", "_durability", "_finished", "_peek", "ledger", "owner", "store")
 
-    def __init__(
-        self,
-        store: Any,
-        *,
-        durability: str = "full",
-        stopwatch: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, store: Any, *, durability: str = "full") -> None:
         if not callable(getattr(store, "session", None)):
             msg = (
                 "store must be a URL such as 'sqlite:///greenroom.db', or an object with the methods of "
@@ -128,8 +106,6 @@ class Bookkeeping:
         self._peek: Callable[[str], tuple[int, bool] | None] | None = (
             store.peek if getattr(store, "can_peek", False) else None
         )
-        self._stopwatch = stopwatch
-        self._blind_until = 0.0
         self._begun: Callable[[str], int] = getattr(store, "own_writes", _none)
         self._finished: Callable[[str], int] = getattr(store, "own_writes_done", _none)
 
@@ -140,16 +116,11 @@ class Bookkeeping:
         store does not know it, or cannot be read: whoever wants to know asks properly."""
         if self._peek is None:
             return None
-        began = self._stopwatch()
-        if began < self._blind_until:
-            return None
         finished = self._finished(session_id)
         try:
             seen = self._peek(session_id)
         except Exception:
             return None
-        if self._stopwatch() - began > LONG_GLANCE:
-            self._blind_until = began + BLINK
         return None if seen is None else Sight(seen[0], seen[1], finished, self._begun(session_id))
 
     # On workers.

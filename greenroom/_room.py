@@ -152,8 +152,7 @@ class Greenroom:
         if store is None:
             check_durability(durability)
             return None
-        stopwatch = self.runtime.clock if self.runtime.simulated else time.perf_counter
-        return Bookkeeping(store, durability=durability, stopwatch=stopwatch)
+        return Bookkeeping(store, durability=durability)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "draining" if self._board.draining else "open"
