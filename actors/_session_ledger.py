@@ -16,6 +16,7 @@ this room was the last that had the session. One that has ended counts, whoever 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors import effects as effects_of
@@ -110,10 +111,24 @@ class SessionLedger(SessionAccounts):
         self._ledger.asked[request.session_id] += 1
         self._ask_clerk(request, answered)
 
+    def _doubt(self, session_id: str) -> None:
+        """It was asked for, and no answer came: it may have been given all the same."""
+        account = self._ledger.accounts.get(session_id)
+        if account is None:
+            self._disclaim(session_id)
+        else:
+            account.loose = True  # told when no turn uses it; if it was given anew, that shows then
+
+    def _give_up_asking(self, ledger: LedgerState) -> None:
+        """An answer may have been what the actor failed on, again and again, and was left out."""
+        asked, ledger.asked = ledger.asked, Counter()
+        for session_id in asked:
+            self._doubt(session_id)
+
     def _heard_of(self, session_id: str, entrance: Entrance | None) -> None:
         asked = self._ledger.asked
         asked[session_id] -= 1
-        if not asked[session_id]:
+        if asked[session_id] <= 0:
             del asked[session_id]
         if entrance is not None:
             self._ledger.doubts.pop(session_id, None)  # whoever has it, now it is known
@@ -125,8 +140,8 @@ class SessionLedger(SessionAccounts):
         moved = False
         if entrance is not None and entrance.lease is not None and entrance.lease.held:
             effects, moved = self._open_account(entrance.lease)
-        elif entrance is None and message.session_id not in ledger.accounts:
-            self._disclaim(message.session_id)
+        elif entrance is None:
+            self._doubt(message.session_id)
         if message.ticket == ledger.ticket and stage.entering:
             effects += stage.entered(self._judge(message, moved))
         self._perform(effects)
