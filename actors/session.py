@@ -104,8 +104,8 @@ class Session(SessionRecovery):
             self._event(SessionFailure(key=self._key, error=self._failed))
             self._perform(state.stage.fail())
             self._answer_for_what_was_left_out()
-            if state.ledger is not None:
-                self._give_up_asking(state.ledger)
+        if state.ledger is not None and state.stage.failed:
+            self._give_up_asking(state.ledger)
         state.redo = redo
         if state.redo is not None:
             self.on_receive(state.redo)
