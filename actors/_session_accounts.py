@@ -204,7 +204,7 @@ class SessionAccounts(SessionOutcomes):
         """What was to be recorded after the fact, or of a turn that was ended by force."""
         effects: list[Effect] = []
         if account is not None and message.turn is None:
-            account.asked -= 1
+            account.heard()
         if account is None:
             pass
         elif message.error is not None:
@@ -265,7 +265,7 @@ class SessionAccounts(SessionOutcomes):
         account = self._ledger.accounts.get(message.session_id)
         effects: list[Effect] = []
         if account is not None and account.epoch == message.epoch:
-            account.asked -= 1
+            account.heard()
             if message.error is None:
                 self._close_account(account)
                 effects = self._state.stage.lose(message.session_id, message.epoch)
@@ -322,7 +322,7 @@ class SessionAccounts(SessionOutcomes):
     def _lease_pinned(self, message: LeasePinned) -> None:
         account = self._ledger.accounts.get(message.session_id)
         if account is not None and account.epoch == message.epoch:
-            account.asked -= 1
+            account.heard()
             if message.held:
                 account.until = PINNED
             elif message.error is not None:

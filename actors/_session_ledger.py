@@ -16,7 +16,6 @@ this room was the last that had the session. One that has ended counts, whoever 
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors import effects as effects_of
@@ -119,12 +118,6 @@ class SessionLedger(SessionAccounts):
         else:
             account.loose = True  # told when no turn uses it; if it was given anew, that shows then
 
-    def _give_up_asking(self, ledger: LedgerState) -> None:
-        """An answer may have been what the actor failed on, again and again, and was left out."""
-        asked, ledger.asked = ledger.asked, Counter()
-        for session_id in asked:
-            self._doubt(session_id)
-
     def _heard_of(self, session_id: str, entrance: Entrance | None) -> None:
         asked = self._ledger.asked
         asked[session_id] -= 1
@@ -219,9 +212,9 @@ class SessionLedger(SessionAccounts):
         if turn is None or turn is not stage.turn or stage.recording is None:
             self._store_told(message, account)
         elif message.error is not None:
-            self._record_failed(message, account, completed=stage.recording.completed)
+            self._record_failed(turn, message.error, account, completed=stage.recording.completed)
         elif message.sight is None:
-            self._record_lost(message, account, completed=stage.recording.completed)
+            self._record_lost(turn, account, completed=stage.recording.completed)
         else:
             as_usual = not self._unrecorded()
             if account is not None:
@@ -274,29 +267,30 @@ class SessionLedger(SessionAccounts):
         if tenant is not None and tenant.remembered is not None:
             tenant.remembered.remember(session_id, sight)
 
-    def _record_failed(self, message: TurnRecorded, account: Account | None, *, completed: bool) -> None:
-        error = message.error
-        self._store_failed(message.session_id, "record", error)
-        self._remember(message.session_id, None)  # nobody knows what the version is now
+    def _record_failed(
+        self, turn: BeginTurn, error: BaseException, account: Account | None, *, completed: bool
+    ) -> None:
+        self._store_failed(turn.session_id, "record", error)
+        self._remember(turn.session_id, None)  # nobody knows what the version is now
         answer: BaseException | None = None
         if account is not None:
             if completed:
                 account.generation += 1
-                why = "no answer" if error is None else text_of(error)
                 msg = (
-                    f"{self}: its turn is completed, but the store could not record it: {why}. It is "
-                    "kept, and recorded as soon as that works, unless this process ends before"
+                    f"{self}: its turn is completed, but the store could not record it: "
+                    f"{text_of(error)}. It is kept, and recorded as soon as that works, unless this "
+                    "process ends before"
                 )
                 answer = NotRecorded(msg, self._key)
                 answer.__cause__ = error
             self._tell_again(account)
         self._end_recording(Recorded.NOT_NOW, account, answer)
 
-    def _record_lost(self, message: TurnRecorded, account: Account | None, *, completed: bool) -> None:
+    def _record_lost(self, turn: BeginTurn, account: Account | None, *, completed: bool) -> None:
         answer: BaseException | None = None
         if completed:
             msg = (
-                f"{self}: another room has taken {message.session_id!r} over while this turn ran. It is "
+                f"{self}: another room has taken {turn.session_id!r} over while this turn ran. It is "
                 "not counted, and its agent is let go; the other room goes on from what the store has"
             )
             answer = LostOwnership(msg, self._key)
@@ -307,21 +301,12 @@ class SessionLedger(SessionAccounts):
             self._say_lost(account, self._state.stage.generations.owed(account.session_id))
         self._end_recording(Recorded.LOST, account, answer)
 
-    def _give_up_recording(self) -> None:
-        """The drain has had its time: the turn is over, recorded or not."""
+    def _give_up_recording(self, why: str) -> None:
+        """The turn is over, recorded or not: whoever ran it does not wait any longer."""
         turn, recording = self._state.stage.turn, self._state.stage.recording
         if turn is not None and recording is not None:
             account = self._ledger.accounts.get(turn.session_id)
-            message = TurnRecorded(
-                turn=turn,
-                session_id=turn.session_id,
-                epoch=0,
-                generation=None,
-                asked=0.0,
-                sight=None,
-                error=TimeoutError("the room was drained before the store had answered"),
-            )
-            self._record_failed(message, account, completed=recording.completed)
+            self._record_failed(turn, TimeoutError(why), account, completed=recording.completed)
 
     def _ask_the_store_again(self, ledger: LedgerState) -> None:
         """After a restart of the actor. Answers to old questions do no harm."""

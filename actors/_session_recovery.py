@@ -12,12 +12,13 @@ the ledger, with when it may be tried again, and the session id is let go of.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from greenroom.actors import effects as effects_of
 from greenroom.actors._session_base import text_of
 from greenroom.actors._session_ledger import SessionLedger
-from greenroom.actors._session_state import Account, Rescue
+from greenroom.actors._session_state import Account, LedgerState, Rescue
 from greenroom.messages import (
     BeginTurn,
     EnterStore,
@@ -94,6 +95,19 @@ class SessionRecovery(SessionLedger):
 
     def _rescue_over(self, session_id: str, answer: Rescued) -> None:
         self._answer_behind(self._ledger.rescues.pop(session_id).reply, answer)
+
+    def _give_up_answers(self, ledger: LedgerState) -> None:
+        """The actor has failed too often. What it failed on was left out, and may have been an answer of
+        the store: wait for none any more. Those that still come do no harm."""
+        asked, ledger.asked = ledger.asked, Counter()
+        for session_id in asked:
+            self._doubt(session_id)
+        for account in ledger.accounts.values():
+            account.asked, account.loose = 0, True
+        for session_id, rescue in list(ledger.rescues.items()):
+            if not rescue.incarnation:
+                self._rescue_over(session_id, Rescued(problem=None, settled=False))
+        self._give_up_recording("its session has failed, and with it what the store may have answered")
 
     def _say_rescued(self, session_id: str, problem: str | None) -> None:
         if problem is None:

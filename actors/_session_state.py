@@ -98,6 +98,10 @@ class Account:
         """Whether the store should be told something, once no turn is running."""
         return self.unrecorded or self.loose or self.until == PINNED
 
+    def heard(self) -> None:
+        """There was an answer, perhaps to what nobody waits for any more."""
+        self.asked = max(0, self.asked - 1)
+
 
 PINNED = float("inf")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import math
 import threading
 import weakref
 from collections.abc import Callable
@@ -208,6 +209,7 @@ class ManualClock:
     def __init__(self, start: float = 0.0) -> None:
         self._now = start
         self._queue = TimerQueue()
+        self._changing = threading.Lock()  # actors on other threads add timers while this one advances
 
     def __call__(self) -> float:
         return self._now
@@ -218,29 +220,34 @@ class ManualClock:
             msg = f"time does not run backwards: advance({seconds!r})"
             raise ValueError(msg)
         end = self._now + seconds
-        while (due := self._queue.next_due()) is not None and due <= end:
-            self.fire_next()
+        while self._fire_before(end):
+            pass
         self._now = end
 
     def fire_next(self) -> bool:
         """Let time pass until the next timer is due and call it. False if there is none."""
-        due = self._queue.next_due()
-        if due is None:
-            return False
-        self._now = max(self._now, due)
-        timer = self._queue.pop_due(self._now)
-        assert timer is not None
-        if timer.fire():
-            self._queue.again(timer, self._now)
-        return True
+        return self._fire_before(math.inf)
 
     def next_due(self, *, repeating: bool = True) -> float | None:
         """Tell when the next timer is due; with `repeating=False`, the next that calls only once."""
-        return self._queue.next_due() if repeating else self._queue.next_once()
+        with self._changing:
+            return self._queue.next_due() if repeating else self._queue.next_once()
 
     def add(self, timer: Timer) -> None:
         """Keep a timer."""
-        self._queue.push(timer)
+        with self._changing:
+            self._queue.push(timer)
+
+    def _fire_before(self, end: float) -> bool:
+        with self._changing:
+            timer = self._queue.pop_due(end)
+        if timer is None:
+            return False
+        self._now = max(self._now, timer.due)
+        if timer.fire():
+            with self._changing:
+                self._queue.again(timer, self._now)
+        return True
 
 
 class ManualTimers:

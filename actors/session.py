@@ -98,17 +98,17 @@ class Session(SessionRecovery):
             self._ask_the_store_again(state.ledger)
         if state.stage.retained:
             self._pause(effects_of.Pause(state.stage.tries))
-        redo = state.redo
+        redo, struck = state.redo, state.struck
         self._perform(())
         if self._failed is not None:
             self._event(SessionFailure(key=self._key, error=self._failed))
             self._perform(state.stage.fail())
             self._answer_for_what_was_left_out()
         if state.ledger is not None and state.stage.failed:
-            self._give_up_asking(state.ledger)
-        state.redo = redo
-        if state.redo is not None:
-            self.on_receive(state.redo)
+            self._give_up_answers(state.ledger)
+        if redo is not None:
+            state.redo, state.struck = redo, struck  # it may be what the actor fails on
+            self.on_receive(redo)
 
     def _answer_for_what_was_left_out(self) -> None:
         """Refuse every turn that still waits here: the stage knows nothing of it any more."""
@@ -400,7 +400,7 @@ class Session(SessionRecovery):
             self._perform(state.stage.drain())
 
     def _force_session(self, _: ForceSession) -> None:
-        self._give_up_recording()
+        self._give_up_recording("the room was drained before the store had answered")
         if self._state.stage.turn is not None:
             self._state.forced = True
             self._state.problem = "its turn was still running at the deadline"

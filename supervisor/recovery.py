@@ -43,12 +43,14 @@ logger = logging.getLogger("greenroom.supervisor")
 class RecoveryState:
     """What outlives a crash of it."""
 
-    __slots__ = ("looking", "redo", "under_way")
+    __slots__ = ("looking", "passed_over", "redo", "under_way")
 
     def __init__(self) -> None:
         self.looking = False
         self.under_way: dict[str, Any] = {}
         """The session ids that are being recovered, each with its row."""
+        self.passed_over: set[str] = set()
+        """Those that came to nothing, and that the ledger says nothing about: they come last."""
         self.redo: Any = None
 
 
@@ -87,7 +89,8 @@ class Recovery(Actor):
             return
         try:
             # Those that are under way may be among them, if their rooms have not been heard of yet.
-            found = clerk.ask(FindOrphans(limit=free + len(state.under_way)), block=False)
+            limit = free + len(state.under_way) + len(state.passed_over)
+            found = clerk.ask(FindOrphans(limit=limit), block=False)
         except pykka.ActorDeadError:
             return
         state.looking = True
@@ -103,7 +106,8 @@ class Recovery(Actor):
         supervisor = self._board.supervisor
         if message.error is not None or supervisor is None or self._board.draining:
             return  # the clerk has said so, and there is another time
-        for row in message.rows:
+        state.passed_over &= {row.session_id for row in message.rows}
+        for row in sorted(message.rows, key=lambda row: row.session_id in state.passed_over):
             if row.session_id in state.under_way:
                 continue
             if len(state.under_way) >= self._board.policy.recover_at_once:
@@ -151,7 +155,10 @@ class Recovery(Actor):
     def _recovery_ended(self, message: RecoveryEnded) -> None:
         self._state.under_way.pop(message.session_id, None)
         if message.settled:
+            self._state.passed_over.discard(message.session_id)
             self._look_for_orphans()
+        else:
+            self._state.passed_over.add(message.session_id)
 
     _handlers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
         LookForOrphans: _look_now_and_again,

@@ -129,6 +129,33 @@ def test_time_does_not_run_backwards(clock: ManualClock) -> None:
         clock.advance(-1.0)
 
 
+class Fleeting(Timer):
+    """Is cancelled, as if by another thread, when it has been looked at so often."""
+
+    looks = 0
+
+    @property
+    def cancelled(self) -> bool:
+        self.looks -= 1
+        if self.looks == 0:
+            self.cancel()
+        return super().cancelled
+
+
+@pytest.mark.parametrize("looks", [1, 2, 3, 4])
+def test_a_timer_may_be_cancelled_while_time_passes(clock: ManualClock, looks: int) -> None:
+    calls: list[str] = []
+    fleeting = Fleeting(1.0, None, calls.append, ("fleeting",))
+    fleeting.looks = looks
+    clock.add(fleeting)
+    clock.add(Timer(2.0, None, calls.append, ("lasting",)))
+
+    clock.advance(3.0)
+
+    assert calls[-1:] == ["lasting"]
+    assert clock() == 3.0
+
+
 def test_beats_that_were_missed_are_left_out() -> None:
     queue = TimerQueue()
     timer = Timer(10.0, 10.0, print, ())

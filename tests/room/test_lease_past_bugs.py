@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import Greenroom, NotRecorded, StoreAway
-from greenroom.actors import ManualClock
+from greenroom import Greenroom, NotRecorded, SessionFailed, StoreAway
+from greenroom.actors import ManualClock, Session
+from greenroom.messages import LeaseTaken, StoreAnswered, TurnRecorded
 from greenroom.store import open_store
 from tests.crash.databases import sqlite_url
 from tests.room.agents import Cast, look_at, row_of, touch, until
@@ -266,3 +267,61 @@ def test_those_that_failed_wait_behind_those_that_were_never_tried(stage: Stage)
         ledger.fail("bad", owner=RIVAL, epoch=epoch, problem="no", pause=0.0, most=10)
     with stage.later(3.0).transaction() as ledger:
         assert [row.session_id for row in ledger.orphans(owner="x", limit=9)] == ["good", "bad"]
+
+
+# What becomes of a session whose actor fails on what the store has answered.
+
+
+def failing_on(message: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every session actor fail whenever it gets such a message."""
+
+    def fail(_: Session, answer: Any) -> None:
+        raise ZeroDivisionError(answer)
+
+    monkeypatch.setitem(Session._handlers, message, fail)
+
+
+def test_a_session_that_fails_on_being_given_a_session_id_does_not_keep_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_on(StoreAnswered, monkeypatch)
+    room = stage.room(**NEVER)
+
+    with pytest.raises(SessionFailed), room.turn("a"):
+        pass
+
+    until(lambda: stage.row("a").epoch == 1 and stage.row("a").owner is None, "a session given back")
+
+
+def test_a_session_that_fails_on_the_record_of_a_turn_says_so_and_keeps_no_turn(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever ran the turn would wait for ever."""
+    room = stage.room(**NEVER)
+    touch(room, "a")
+    failing_on(TurnRecorded, monkeypatch)
+
+    with pytest.raises(NotRecorded):
+        touch(room, "a")
+
+    assert row_of(room, "a").state == "failed"
+    assert room.stats().in_turn == 0
+
+
+def test_a_session_that_fails_on_taking_over_what_was_left_lets_the_next_one_be_recovered(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One at a time is recovered: who is never heard of must not hold up the others."""
+    failing_on(LeaseTaken, monkeypatch)
+    with stage.store.transaction() as ledger:
+        for session_id in ("a", "b"):
+            epoch = ledger.take(session_id, key=session_id, owner="dead:1:ab").epoch
+            ledger.complete(session_id, owner="dead:1:ab", epoch=epoch, generation=1, linger=0.0)
+
+    clock = ManualClock()
+    room = stage.room(recover_at_once=1, clock=clock, **PATIENT)
+
+    def both_have_failed() -> bool:
+        return {"a", "b"} <= {row.key for row in room.snapshot() if row.state == "failed"}
+
+    advance_until(clock, both_have_failed, "both")

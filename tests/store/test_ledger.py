@@ -140,6 +140,7 @@ def test_orphans_are_dirty_sessions_without_a_living_owner(store: Store) -> None
         ledger.beat(A, ttl=15.0)
         ledger.beat(B, ttl=100.0)
     taken(store, "of the dead", A, turns=1)
+    store._clock_shift = 1.0
     taken(store, "clean", A)
     taken(store, "of the living", B, turns=1)
     handed_over = taken(store, "handed over", B, turns=1)
