@@ -8,8 +8,8 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors import effects as effects_of
+from greenroom.actors._bound_store import BoundStore
 from greenroom.actors._session_base import SessionBase, text_of
-from greenroom.actors.bookkeeping import BoundStore
 from greenroom.actors.coherence import Remembered
 from greenroom.actors.hooks import forget_transcript
 from greenroom.actors.lifecycle import Generation

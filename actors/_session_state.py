@@ -7,7 +7,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from greenroom.actors.bookkeeping import Fences
+from greenroom.actors._bound_store import Fences
 from greenroom.actors.stage import Stage
 
 if TYPE_CHECKING:

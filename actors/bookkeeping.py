@@ -12,7 +12,8 @@ For the ledger and for ownership, which are left out where it is missing:
 
 And some that make it better, where they are there: `peek(session_id)`, a look at the version that never
 waits; `own_writes(session_id)` and `own_writes_done(session_id)`, how many versions this very object is
-adding or has added. `greenroom.store` has all of it.
+adding or has added. `greenroom.store` has all of it. What agents get of it, and what that asks of it in
+turn, is in `_bound_store`.
 
 Only `glance()` is called by actors in their handlers. The rest may be slow, and runs on workers.
 """
@@ -22,11 +23,9 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors.coherence import Sight
-from greenroom.actors.errors import LostOwnership
 from greenroom.messages import (
     Beat,
     CloseBooks,
@@ -43,20 +42,14 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Sequence
 
-__all__ = ["DURABILITIES", "Bookkeeping", "BoundStore", "Fences", "check_durability", "check_names"]
+__all__ = ["DURABILITIES", "Bookkeeping", "check_durability", "check_names"]
 
 DURABILITIES = ("full", "normal", "off")
 
 LONG_DEAD = 86_400.0
 """A room that has been dead for so many seconds, and has nothing, is forgotten."""
-
-
-MOST_FENCES = 256
-"""For how many session ids of one session it is remembered under which epoch it held them."""
-
 
 LONGEST_NAME = 500
 """How many characters a key or session id may have, where there is a store that is to hold it."""
@@ -254,110 +247,3 @@ def _order(request: Any) -> tuple[int, str]:
 
 def _none(_: str) -> int:
     return 0
-
-
-class Fences:
-    """Under which epoch a session holds its session ids. The session writes, its agents' threads read:
-    each entry is replaced, never changed."""
-
-    __slots__ = ("_epochs", "owner")
-
-    def __init__(self, owner: str) -> None:
-        self.owner = owner
-        self._epochs: dict[str, int] = {}
-
-    def set(self, session_id: str, epoch: int) -> None:
-        """The session holds this session id, under this epoch."""
-        self._epochs.pop(session_id, None)
-        self._epochs[session_id] = epoch
-        if len(self._epochs) > MOST_FENCES:
-            del self._epochs[next(iter(self._epochs))]
-
-    def get(self, session_id: str) -> Fence | None:
-        """What a write to this session id must show. `None`: nothing, the session never held it."""
-        epoch = self._epochs.get(session_id)
-        return None if epoch is None else Fence(self.owner, epoch)
-
-
-class Fence:
-    """What a write must show: who held the session when it was made, and under which epoch."""
-
-    __slots__ = ("epoch", "owner")
-
-    def __init__(self, owner: str, epoch: int) -> None:
-        self.owner = owner
-        self.epoch = epoch
-
-
-class BoundStore:
-    """A store as the agents of one session get it. What they write to a transcript of their session is
-    refused with `LostOwnership` once another room has taken that over."""
-
-    __slots__ = ("_fences", "_key", "_store")
-
-    def __init__(self, store: Any, key: str, fences: Fences) -> None:
-        self._store = store
-        self._key = key
-        self._fences = fences
-
-    def __repr__(self) -> str:
-        return f"<{self._store!r}, for the agents of {self._key!r}>"
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def append(self, session_id: str, *, role: str, content: Any) -> Any:
-        """Append a message. See `Store.append`."""
-        return self._fenced(self._store.append, session_id, role=role, content=content)
-
-    def end_session(self, session_id: str) -> Any:
-        """End a session. See `Store.end_session`."""
-        return self._fenced(self._store.end_session, session_id)
-
-    def append_soon(self, session_id: str, *, role: str, content: Any) -> BoundPending:
-        """Append a message, on an event loop."""
-        fence = self._fences.get(session_id)
-        pending = self._store.append_soon(session_id, role=role, content=content, fence=fence)
-        return BoundPending(pending, lambda: self._translating(session_id))
-
-    def end_session_soon(self, session_id: str) -> BoundPending:
-        """End a session, on an event loop."""
-        pending = self._store.end_session_soon(session_id, fence=self._fences.get(session_id))
-        return BoundPending(pending, lambda: self._translating(session_id))
-
-    def _fenced(self, write: Callable[..., Any], session_id: str, **more: Any) -> Any:
-        with self._translating(session_id):
-            return write(session_id, fence=self._fences.get(session_id), **more)
-
-    @contextmanager
-    def _translating(self, session_id: str) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            if not getattr(error, "fenced", False):
-                raise
-            msg = (
-                f"session {self._key!r}: another room has taken {session_id!r} over, and nothing can be "
-                f"written to it here any more ({error})"
-            )
-            raise LostOwnership(msg, self._key) from error
-
-
-class BoundPending:
-    """What comes of a write that was begun: awaited, or got."""
-
-    __slots__ = ("_pending", "_translating")
-
-    def __init__(self, pending: Any, translating: Callable[[], AbstractContextManager[None]]) -> None:
-        self._pending = pending
-        self._translating = translating
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        awaiting: Generator[Any, None, Any] = self._pending.__await__()
-        with self._translating():
-            return (yield from awaiting)
-
-    def get(self, timeout: float | None = None) -> Any:
-        """Wait for it."""
-        with self._translating():
-            return self._pending.get(timeout)

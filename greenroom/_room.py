@@ -1,38 +1,26 @@
-"""The room: what a gateway embeds."""
+"""The room: what a gateway embeds.
+
+Below it are two layers: `_room_calls`, how it asks its actors, and `_room_end`, how it ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import time
-import weakref
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import pykka
 
 from greenroom._explanation import Explanation, explain
+from greenroom._room_calls import bad_key
+from greenroom._room_end import RoomEnd
 from greenroom._spec import AgentSpec, signature_of
 from greenroom._turn import Turn
-from greenroom.actors import (
-    AgentHooks,
-    Board,
-    GreenroomError,
-    NotRecorded,
-    NotSettled,
-    Policy,
-    RoomClosed,
-    Runtime,
-    RuntimeClosed,
-    SessionBusy,
-    Settings,
-)
+from greenroom.actors import AgentHooks, Board, NotSettled, Policy, RoomClosed, Runtime, Settings
 from greenroom.actors._calls import check_function, check_wait, is_async
 from greenroom.actors.bookkeeping import Bookkeeping, check_durability, check_names
-from greenroom.actors.holding import held_around, held_here
+from greenroom.actors.holding import held_around
 from greenroom.messages import (
     AdoptAgent,
-    BeginTurn,
     CloseSession,
     CommitOutcome,
     CommitSession,
@@ -40,18 +28,11 @@ from greenroom.messages import (
     CountAgents,
     DescribeSession,
     DrainReport,
-    DrainRoom,
-    EndTurn,
     EvictAgent,
-    FlushEvents,
     GetPosition,
-    GetStats,
-    GiveBackTurn,
     HasAgent,
     Listen,
     ListKeys,
-    ListListeners,
-    OpenSession,
     Position,
     Reason,
     RoomStats,
@@ -59,9 +40,7 @@ from greenroom.messages import (
     SettleRoom,
     StopListening,
     SweepRoom,
-    TurnGranted,
     UseSettings,
-    WithdrawTurn,
 )
 from greenroom.supervisor import Keeper, resident
 
@@ -70,16 +49,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from greenroom._proxies import SessionProxy, SupervisorProxy
-    from greenroom.actors import ActorRef, Future
-    from greenroom.actors.session import Session
     from greenroom.messages import Event
 
 __all__ = ["Greenroom"]
 
-logger = logging.getLogger("greenroom")
 
-
-class Greenroom:
+class Greenroom(RoomEnd):
     """Keeps the live agents of a gateway: one actor a session, a bounded number of agents in memory.
 
         room = Greenroom(build, policy=Policy(cap=128, idle_ttl=3600.0))
@@ -128,31 +103,18 @@ class Greenroom:
         policy = Policy() if policy is None else policy
         if policy.memory_budget is not None and policy.weigh is None:
             resident()  # where the system does not tell, say so now and not at the first insert
-        self._owns_runtime = runtime is None
         self.runtime = Runtime(name="greenroom") if runtime is None else runtime
         self._prepare = prepare
-        self._opened_store: Any = None
-        books = self._keep_books(store, durability)
-        self._board = Board(self.runtime, build, policy, hooks or AgentHooks(), books)
-        self._keeper = self.runtime.start(Keeper, self._board, resident)
-        self._supervisor: ActorRef[Any] = self._keeper.proxy().start_supervisor().get()
-        self._report: DrainReport | None = None
-        self._last_stats: RoomStats | None = None
-        self._closed = False
-        self._forked = False
-        self._why_closed = "the room is being drained, or is closed. Open another one"
-        _open_rooms.add(self)
-
-    def _keep_books(self, store: Any, durability: str) -> Bookkeeping | None:
-        if isinstance(store, str):
-            from greenroom.store import open_store  # SQLAlchemy is for those who have a store
-
-            check_durability(durability)
-            self._opened_store = store = open_store(store, durability=durability)
-        if store is None:
-            check_durability(durability)
-            return None
-        return Bookkeeping(store, durability=durability)
+        books, own_store = _keep_books(store, durability)
+        board = Board(self.runtime, build, policy, hooks or AgentHooks(), books)
+        keeper = self.runtime.start(Keeper, board, resident)
+        super().__init__(
+            board,
+            keeper,
+            keeper.proxy().start_supervisor().get(),
+            own_runtime=self.runtime if runtime is None else None,
+            own_store=own_store,
+        )
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "draining" if self._board.draining else "open"
@@ -182,7 +144,7 @@ class Greenroom:
             ephemeral: do not count the turn as completed.
         """
         if not isinstance(key, str) or not key:
-            raise ValueError(_bad_key(key))
+            raise ValueError(bad_key(key))
         if session_id is None:
             session_id = key
         elif not isinstance(session_id, str) or not session_id:
@@ -199,82 +161,6 @@ class Greenroom:
             raise RoomClosed(self._why_closed, key)
         signature = spec.signature if isinstance(spec, AgentSpec) else signature_of(spec)
         return Turn(self, key, spec, signature, session_id, on_busy == "reject", timeout, ephemeral)
-
-    def _begin(self, key: str, request: BeginTurn) -> tuple[ActorRef[Session], TurnGranted]:
-        session = self._board.directory.get(key) or self._open(key)
-        while True:
-            try:
-                return session, session.actor_inbox.ask(request, gives_way=False)
-            except GreenroomError:
-                raise
-            except pykka.ActorDeadError:
-                # It ended before it came to this. The supervisor knows, or hears of it first.
-                session = self._open(key)
-            except BaseException:
-                _tell(session, WithdrawTurn(turn=request))
-                raise
-
-    async def _begin_async(self, key: str, request: BeginTurn) -> tuple[ActorRef[Session], TurnGranted]:
-        session = self._board.directory.get(key) or await self._open_async(key)
-        while True:
-            try:
-                return session, await session.ask(request, block=False)
-            except GreenroomError:
-                raise
-            except pykka.ActorDeadError:
-                session = await self._open_async(key)
-            except BaseException:
-                # Cancelled, say: whether it was granted meanwhile or not, it is not held any more.
-                _tell(session, WithdrawTurn(turn=request))
-                raise
-
-    def _end(self, key: str, end: EndTurn) -> int | None:
-        session = self._board.directory.get(key)
-        if self._forked:
-            return None  # the turn is the parent's
-        try:
-            if session is not None:
-                return cast("int | None", session.ask(end))
-            _too_late(key)
-        except GreenroomError:
-            raise  # it is over, and this is what came of it
-        except pykka.ActorDeadError:
-            _too_late(key)
-        except Exception as error:
-            self._insist(session, end, error)
-        return None
-
-    async def _end_async(self, key: str, end: EndTurn) -> int | None:
-        session = self._board.directory.get(key)
-        if self._forked:
-            return None
-        try:
-            if session is not None:
-                return cast("int | None", await session.ask(end, block=False))
-            _too_late(key)
-        except GreenroomError:
-            raise
-        except pykka.ActorDeadError:
-            _too_late(key)
-        except Exception as error:
-            self._insist(session, end, error)
-        except BaseException:
-            # Cancelled: whatever the answer will be, nobody hears it.
-            _tell(session, GiveBackTurn(end=end))
-            raise
-        return None
-
-    def _insist(self, session: ActorRef[Session] | None, end: EndTurn, error: Exception) -> None:
-        """The session could not handle it, and said so. As a notice, it is its supervisor's business:
-        the session is restarted, and does not get away without handling it."""
-        _tell(session, GiveBackTurn(end=end))
-        books = self._board.books
-        if books is not None and books.ledger and end.completed:
-            msg = "the turn is given back, but whether it was recorded could not be learned"
-            raise NotRecorded(msg) from error
-
-    def _withdraw(self, key: str, request: BeginTurn) -> None:
-        _tell(self._board.directory.get(key), WithdrawTurn(turn=request))
 
     # Commits.
 
@@ -361,7 +247,7 @@ class Greenroom:
     def settings(self, key: str) -> Settings:
         """Return a session's settings: a mapping that outlives agents and ends with the session."""
         if not isinstance(key, str) or not key:
-            raise ValueError(_bad_key(key))
+            raise ValueError(bad_key(key))
 
         def use(method: str, *args: Any) -> Any:
             return self._ask_session(key, UseSettings(method=method, args=args), create=True)
@@ -382,9 +268,7 @@ class Greenroom:
 
     def stats(self) -> RoomStats:
         """Count."""
-        if self._last_stats is not None:
-            return self._last_stats
-        return cast("RoomStats", self._ask(GetStats(), RoomStats()))
+        return self._count()
 
     def snapshot(self) -> tuple[SessionRow, ...]:
         """Return a row for each session, with an agent or without."""
@@ -447,7 +331,7 @@ class Greenroom:
         remember about it) answers with `ActorDeadError` afterwards: get the proxy again.
         """
         if not isinstance(key, str) or not key:
-            raise ValueError(_bad_key(key))
+            raise ValueError(bad_key(key))
         session = self._board.directory.get(key)
         if session is None or not session.is_alive():
             session = self._open(key)
@@ -464,44 +348,11 @@ class Greenroom:
         assert self._report is not None
         return self._report
 
-    def _start_drain(self, deadline: float) -> Future[DrainReport] | None:
-        check_wait("the deadline of a drain", deadline)
-        if self._report is not None:
-            return None
-        if held_here():
-            msg = "this very caller is in a turn, and a drain would wait for its end: end it first"
-            raise SessionBusy(msg)
-        return cast(
-            "Future[DrainReport]", self._supervisor.ask(DrainRoom(deadline=deadline), block=False)
-        )
-
     def close(self, deadline: float = 30.0) -> DrainReport:
         """Drain the room, and end its actors and threads. Closing twice is fine."""
         report = self.drain(deadline)
         self._shut()
         return report
-
-    def _shut(self) -> None:
-        if self._closed:
-            return
-        self._flush_events(1.0)
-        self._last_stats = self.stats()
-        self._closed = True
-        self._keeper.stop(block=False)
-        if self._owns_runtime:
-            self.runtime.close(timeout=1.0)
-        if self._opened_store is not None:
-            self._opened_store.close()
-
-    def _flush_events(self, patience: float) -> None:
-        """Give listeners a moment to hear of the end."""
-        flushed = [ref.ask(FlushEvents(), block=False) for ref in self._ask(ListListeners(), ())]
-        until = time.monotonic() + patience
-        for future in flushed:
-            try:
-                future.get(timeout=max(0.0, until - time.monotonic()))
-            except (pykka.Timeout, pykka.ActorDeadError):
-                logger.warning("A listener is too slow: it does not hear of all that the end brought")
 
     def __enter__(self) -> Self:
         return self
@@ -526,74 +377,15 @@ class Greenroom:
         # On another thread: a drain of very many sessions takes its time, which is not the loop's.
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
-    # How actors are asked.
 
-    def _refuse_when_closed(self) -> None:
-        if self._closed or self._board.draining:
-            raise RoomClosed(self._why_closed)
+def _keep_books(store: Any, durability: str) -> tuple[Bookkeeping | None, Any]:
+    """The books of a room, and the store if it was opened just for them."""
+    check_durability(durability)
+    if store is None:
+        return None, None
+    if not isinstance(store, str):
+        return Bookkeeping(store, durability=durability), None
+    from greenroom.store import open_store  # SQLAlchemy is for those who have a store
 
-    def _open(self, key: str) -> ActorRef[Session]:
-        try:
-            return cast("ActorRef[Session]", self._supervisor.ask(OpenSession(key=key)))
-        except (pykka.ActorDeadError, RuntimeClosed) as error:
-            raise RoomClosed(self._why_closed, key) from error
-
-    async def _open_async(self, key: str) -> ActorRef[Session]:
-        try:
-            return cast(
-                "ActorRef[Session]", await self._supervisor.ask(OpenSession(key=key), block=False)
-            )
-        except (pykka.ActorDeadError, RuntimeClosed) as error:
-            raise RoomClosed(self._why_closed, key) from error
-
-    def _ask(self, request: Any, otherwise: Any, timeout: float | None = None) -> Any:
-        """Ask the supervisor; a closed room answers with `otherwise`."""
-        try:
-            return self._supervisor.ask(request, timeout=timeout)
-        except pykka.ActorDeadError:
-            return otherwise
-
-    def _ask_session(self, key: str, request: Any, *, create: bool = False) -> Any:
-        """Ask a session; `None` if there is none, unless it is to be created."""
-        if not isinstance(key, str) or not key:
-            raise ValueError(_bad_key(key))
-        session = self._board.directory.get(key)
-        while True:
-            if session is None and not create:
-                return None
-            try:
-                return (session or self._open(key)).ask(request)
-            except pykka.ActorDeadError:  # it ended before it came to this
-                session = self._open(key) if create else None
-
-
-_open_rooms: weakref.WeakSet[Greenroom] = weakref.WeakSet()
-
-
-def _close_after_fork() -> None:
-    """A forked process has none of the threads: no turn of a room from before can begin in it."""
-    for room in list(_open_rooms):
-        room._closed = room._forked = True
-        room._why_closed = "this process was forked from the room's. Open another one in here"
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_after_fork)
-
-
-def _bad_key(key: object) -> str:
-    return f"a key must be a string that is not empty, such as 'telegram:12345', not {key!r}"
-
-
-def _tell(session: ActorRef[Session] | None, message: Any) -> None:
-    try:
-        if session is not None:
-            session.tell(message)
-    except pykka.ActorDeadError:
-        pass
-
-
-def _too_late(key: str) -> None:
-    logger.warning(
-        "A turn of %r was given back after its session was closed by force. It is not counted", key
-    )
+    opened = open_store(store, durability=durability)
+    return Bookkeeping(opened, durability=durability), opened

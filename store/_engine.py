@@ -1,4 +1,4 @@
-"""Connections and transactions, the same for SQLite and PostgreSQL.
+"""Transactions, the same for SQLite and PostgreSQL.
 
 The ways to a connection:
 
@@ -8,34 +8,27 @@ The ways to a connection:
                                            `run()` takes, without a connection of SQLAlchemy, which takes
                                            longer to make than a row takes to be written
 
-SQLite: write-ahead log, so that readers and the writer never wait for each other. A write transaction
-begins as one (BEGIN IMMEDIATE): one that begins by reading and then writes fails at once if somebody
-wrote in between, whatever the busy timeout. The threads of this process queue for the one connection
-that writes, instead of polling for SQLite's lock, which is neither fair nor quick. A database in memory
-is its connection: there is one, and everybody queues for that.
+SQLite: a write transaction begins as one (BEGIN IMMEDIATE). One that begins by reading and then writes
+fails at once if somebody wrote in between, whatever the busy timeout.
 
-PostgreSQL: READ COMMITTED and row locks for writing, REPEATABLE READ for reading. Connecting, waiting
-for a lock and any statement end after 5 seconds, waiting for a row of the ledger after a quarter of one.
-A connection that the server has dropped is noticed when it is next taken from the pool, and replaced.
+PostgreSQL: READ COMMITTED and row locks for writing, REPEATABLE READ for reading.
 
 Durability "full" waits for the disk with each commit. "normal" does not: a commit survives the end of
 the process, and after a power failure the last moments may be missing, but nothing before them.
+
+Where connections come from, who waits for one and for how long: `_connect`.
 """
 
 from __future__ import annotations
 
 import os
-import select
-import sqlite3
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy import event
-from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.exc import SQLAlchemyError
 
+from greenroom.store._connect import connect, use_write_ahead_log
 from greenroom.store._errors import StoreClosed, StoreError, StoreUnavailable
 from greenroom.store._prepared import PreparedStatements
 from greenroom.store._url import is_memory, parse_url, show_url
@@ -44,21 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from sqlalchemy.pool import ConnectionPoolEntry, Pool, PoolProxiedConnection
+    from sqlalchemy.pool import Pool, PoolProxiedConnection
 
     from greenroom.store._prepared import Answer
 
-__all__ = ["DURABILITIES", "PATIENCE", "AnyConnection", "Engine", "check_durability"]
+__all__ = ["DURABILITIES", "AnyConnection", "Engine", "check_durability"]
 
 DURABILITIES = ("full", "normal", "off")
 """What a store can be asked for. It writes with "off" as it does with "normal"."""
-
-PATIENCE = 5.0
-"""For how many seconds anything waits: for a connection, for a lock, for a statement."""
-
-LEDGER_PATIENCE = 0.25
-"""The same for a row of the ledger that somebody else has locked (PostgreSQL). It is shorter because
-others' turns wait in the same transaction."""
 
 _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL", "off": "NORMAL"}
 _SYNCHRONOUS_COMMIT = {"full": "on", "normal": "off", "off": "off"}
@@ -89,12 +75,8 @@ class Engine:
         self.path = None if self.is_memory or parsed.drivername != "sqlite" else parsed.database
         """The file, if it is one."""
         self.closed = False
-        if parsed.drivername == "sqlite":
-            self._writer, self._reader = self._open_sqlite(parsed)
-            self._clerk = self._writer
-        else:
-            self._writer, self._reader = self._open_postgresql(parsed, PATIENCE)
-            self._clerk, _ = self._open_postgresql(parsed, LEDGER_PATIENCE)
+        engines = connect(parsed, synchronous_commit=_SYNCHRONOUS_COMMIT[durability])
+        self._writer, self._reader, self._clerk = engines
         self.dialect_name: str = self._writer.dialect.name
         """"sqlite" or "postgresql"."""
         self._prepared = PreparedStatements(self._writer.dialect)
@@ -106,7 +88,7 @@ class Engine:
         if self.path is not None:
             try:
                 with self._translated(), self._writer.connect() as connection:
-                    _use_write_ahead_log(connection)
+                    use_write_ahead_log(_raw(connection))
             except BaseException:
                 self.close()
                 raise
@@ -238,66 +220,6 @@ class Engine:
             _inherited.append(engine.pool)
             engine.dispose(close=False)
 
-    # Opening
-
-    def _open_sqlite(self, url: sa.URL) -> tuple[sa.Engine, sa.Engine]:
-        if sqlite3.sqlite_version_info < (3, 35):
-            raise StoreUnavailable(
-                f"SQLite {sqlite3.sqlite_version} is too old: upgrade to 3.35, or use PostgreSQL"
-            )
-
-        def engine(size: int) -> sa.Engine:
-            made = sa.create_engine(
-                url,
-                poolclass=QueuePool,
-                pool_size=size,
-                max_overflow=0,
-                pool_timeout=PATIENCE,
-                hide_parameters=True,
-                # The driver begins nothing by itself: write() and read() do.
-                connect_args={"isolation_level": None, "timeout": PATIENCE, "check_same_thread": False},
-            )
-            event.listen(made, "connect", _prepare_sqlite)
-            return made
-
-        writer = engine(1)
-        return writer, writer if self.is_memory else engine(8)
-
-    def _open_postgresql(self, url: sa.URL, lock_patience: float) -> tuple[sa.Engine, sa.Engine]:
-        settings = {
-            "statement_timeout": f"{PATIENCE * 1000:.0f}",
-            "lock_timeout": f"{lock_patience * 1000:.0f}",
-            "synchronous_commit": _SYNCHRONOUS_COMMIT[self.durability],
-        }
-        prepared = "; ".join(f"SET {name} = {value}" for name, value in settings.items())
-
-        def prepare(raw: Any, _record: ConnectionPoolEntry) -> None:
-            raw.execute(prepared)
-            raw.commit()
-
-        arguments = {
-            "connect_timeout": int(PATIENCE),
-            "client_encoding": "utf8",
-            "fallback_application_name": "greenroom",
-        }
-        try:
-            writer = sa.create_engine(
-                url,
-                pool_size=8,
-                max_overflow=8,
-                pool_timeout=PATIENCE,
-                hide_parameters=True,
-                isolation_level="READ COMMITTED",
-                connect_args={name: value for name, value in arguments.items() if name not in url.query},
-            )
-        except ImportError as error:
-            raise ModuleNotFoundError(
-                "a store in PostgreSQL needs psycopg: pip install 'greenroom[postgres]'", name="psycopg"
-            ) from error
-        event.listen(writer, "connect", prepare)
-        event.listen(writer, "checkout", _ping_if_heard_of)
-        return writer, writer.execution_options(isolation_level="REPEATABLE READ")
-
 
 class Writing:
     """A transaction on a connection of the pool: committed on leaving, rolled back by an error."""
@@ -356,50 +278,6 @@ class Writing:
 def _raw(connection: sa.Connection) -> Any:
     """The driver's own connection."""
     return connection.connection.driver_connection
-
-
-def _ping_if_heard_of(raw: Any, _record: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
-    """See whether a connection is still good, if the server has said something unasked: its last word,
-    most likely. (To ask each time would take a round trip.)"""
-    if not _is_readable(raw.pgconn.socket):
-        return
-    try:
-        raw.execute("SELECT 1")
-        raw.rollback()
-    except Exception as error:
-        raise DisconnectionError from error  # the pool connects anew
-
-
-def _is_readable(socket: int) -> bool:
-    if not hasattr(select, "poll"):  # Windows, where select() takes any socket
-        return bool(select.select([socket], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(socket, select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def _prepare_sqlite(raw: Any, _record: ConnectionPoolEntry) -> None:
-    raw.execute("PRAGMA foreign_keys = ON")
-
-
-def _use_write_ahead_log(connection: sa.Connection) -> None:
-    # The file remembers it. While others open the same new file, SQLite refuses this change without
-    # asking its busy timeout, so that we have to ask again.
-    raw = _raw(connection)
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            (mode,) = raw.execute("PRAGMA journal_mode = WAL").fetchone()
-            break
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.005)
-    if mode != "wal":
-        raise StoreUnavailable(
-            f"the file system of this SQLite file allows no write-ahead log (journal_mode={mode!r}): "
-            "put it on a local disk"
-        )
 
 
 _ADVICE = (

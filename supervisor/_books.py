@@ -56,6 +56,8 @@ class SupervisorBooks(Actor):
         self._expiry = Expiry()
         self._last_use: dict[str, float] = {}
         """When each session was last active, for those that may expire."""
+        self._unseen: set[str] = set()
+        """Sessions that have not told that yet, since it began to matter."""
         self._uses: dict[str, int] = {}
         self._dirty: set[str] = set()
         self._unrecorded: set[str] = set()
@@ -79,6 +81,7 @@ class SupervisorBooks(Actor):
         _count(self._retained, key, standing.retained)
         if self._board.policy.session_ttl is not None:
             since = standing.idle_since
+            self._unseen.discard(key)
             self._last_use[key] = last = self.runtime.clock() if since is None else since
             self._expiry.watch(key, last)
 

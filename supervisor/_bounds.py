@@ -158,6 +158,8 @@ class SupervisorBounds(SupervisorBooks):
             else:
                 self._expiry.watch(key, now)  # should it refuse, it is looked at again
                 self._ask_one(key, ExpireSession())
+        for key in tuple(self._unseen):
+            self._ask_one(key, ExpireSession())  # it knows
 
     def _set_sweeper(self) -> None:
         if self._sweeper is not None:

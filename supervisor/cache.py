@@ -241,6 +241,7 @@ class CacheSupervisor(SupervisorDrain):
         self._note(key, Standing())
         self._expiry.forget(key)
         self._last_use.pop(key, None)
+        self._unseen.discard(key)
         self._uses.pop(key, None)
         self._recovering.discard(key)
         self._state.restarts.pop(key, None)
@@ -298,6 +299,7 @@ class CacheSupervisor(SupervisorDrain):
         if new.sweep_every != old.sweep_every:
             self._set_sweeper()
         if new.session_ttl is not None and old.session_ttl is None:
+            self._unseen.update(board.directory)
             for ref in list(board.directory.values()):
                 self._deliver(ref, ReportStanding())
         if new.lease_ttl != old.lease_ttl and board.clerk is not None:

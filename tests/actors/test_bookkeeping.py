@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import LostOwnership
-from greenroom.actors.bookkeeping import (
-    MOST_FENCES,
-    Bookkeeping,
-    BoundStore,
-    Fence,
-    Fences,
-    check_durability,
-    check_names,
-)
+from greenroom.actors._bound_store import MOST_FENCES, BoundStore, Fence, Fences
+from greenroom.actors.bookkeeping import Bookkeeping, check_durability, check_names
 from greenroom.actors.coherence import Sight
 from greenroom.messages import (
     Beat,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import Greenroom, LostOwnership, NotRecorded, StoreAway, TurnTimeout
-from greenroom.actors import ManualClock, bookkeeping
+from greenroom.actors import ManualClock, _bound_store
 from greenroom.actors.coherence import MOST_REMEMBERED
 from tests.actors.actors import PATIENCE, in_thread, join_all
 from tests.crash.databases import sqlite_url
@@ -256,7 +256,7 @@ def test_a_key_with_many_session_ids_does_not_keep_them_all(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C9: while its agent stays."""
-    monkeypatch.setattr(bookkeeping, "MOST_FENCES", 8)
+    monkeypatch.setattr(_bound_store, "MOST_FENCES", 8)
     room = stage.room()
     for number in range(20):
         touch_session(room, f"s{number:02}")

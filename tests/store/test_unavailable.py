@@ -19,7 +19,7 @@ from tests.store.foreign import execute
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing waits for long."""
-    monkeypatch.setattr("greenroom.store._engine.PATIENCE", 0.05)
+    monkeypatch.setattr("greenroom.store._connect.PATIENCE", 0.05)
 
 
 @pytest.fixture
@@ -184,6 +184,6 @@ def test_a_new_file_that_another_is_opening_is_waited_for(
             other.execute("ROLLBACK")
 
         with monkeypatch.context() as patch:
-            patch.setattr("greenroom.store._engine.time.sleep", wait)
+            patch.setattr("greenroom.store._connect.time.sleep", wait)
             open_store(file_url).close()
         assert len(waits) == 1

@@ -1,0 +1,105 @@
+"""The room, second layer: how it ends.
+
+By a drain, which lets everything end in order. After it goes what the room has started or opened itself:
+its actors, its runtime, its store. Somebody else's runtime or store is left alone.
+
+Or by a fork: the new process has none of the threads, so that in there every room from before is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, cast
+
+import pykka
+
+from greenroom._room_calls import RoomCalls
+from greenroom.actors import SessionBusy
+from greenroom.actors._calls import check_wait
+from greenroom.actors.holding import held_here
+from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, ListListeners, RoomStats
+
+if TYPE_CHECKING:
+    from greenroom.actors import ActorRef, Board, Future, Runtime
+    from greenroom.supervisor import Keeper
+
+__all__ = ["RoomEnd"]
+
+logger = logging.getLogger("greenroom")
+
+
+class RoomEnd(RoomCalls):
+    """Ends, and remembers what there is to say afterwards."""
+
+    def __init__(
+        self,
+        board: Board,
+        keeper: ActorRef[Keeper],
+        supervisor: ActorRef[Any],
+        *,
+        own_runtime: Runtime | None,
+        own_store: Any,
+    ) -> None:
+        """`own_runtime` and `own_store` end with the room. `None`: they are somebody else's."""
+        super().__init__(board, supervisor)
+        self._keeper = keeper
+        self._own_runtime = own_runtime
+        self._own_store = own_store
+        self._report: DrainReport | None = None
+        self._last_stats: RoomStats | None = None
+        _open_rooms.add(self)
+
+    def _count(self) -> RoomStats:
+        if self._last_stats is not None:
+            return self._last_stats
+        return cast("RoomStats", self._ask(GetStats(), RoomStats()))
+
+    def _start_drain(self, deadline: float) -> Future[DrainReport] | None:
+        check_wait("the deadline of a drain", deadline)
+        if self._report is not None:
+            return None
+        if held_here():
+            msg = "this very caller is in a turn, and a drain would wait for its end: end it first"
+            raise SessionBusy(msg)
+        return cast(
+            "Future[DrainReport]", self._supervisor.ask(DrainRoom(deadline=deadline), block=False)
+        )
+
+    def _shut(self) -> None:
+        if self._closed:
+            return
+        self._flush_events(1.0)
+        self._last_stats = self._count()
+        self._closed = True
+        self._keeper.stop(block=False)
+        if self._own_runtime is not None:
+            self._own_runtime.close(timeout=1.0)
+        if self._own_store is not None:
+            self._own_store.close()
+
+    def _flush_events(self, patience: float) -> None:
+        """Give listeners a moment to hear of the end."""
+        flushed = [ref.ask(FlushEvents(), block=False) for ref in self._ask(ListListeners(), ())]
+        until = time.monotonic() + patience
+        for future in flushed:
+            try:
+                future.get(timeout=max(0.0, until - time.monotonic()))
+            except (pykka.Timeout, pykka.ActorDeadError):
+                logger.warning("A listener is too slow: it does not hear of all that the end brought")
+
+
+_open_rooms: weakref.WeakSet[RoomEnd] = weakref.WeakSet()
+
+
+def _close_after_fork() -> None:
+    """A forked process has none of the threads: no turn of a room from before can begin in it."""
+    for room in list(_open_rooms):
+        room._closed = room._forked = True
+        room._why_closed = "this process was forked from the room's. Open another one in here"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_after_fork)

@@ -1,0 +1,172 @@
+"""How a database is connected to: a pool for each use of it, and what every connection is told first.
+
+SQLite: the threads of this process queue for the one connection that writes, instead of polling for
+SQLite's lock, which is neither fair nor quick. Readers have others, and the write-ahead log sees to it
+that they and the writer never wait for each other. A database in memory is its connection: there is one,
+and everybody queues for that.
+
+PostgreSQL: READ COMMITTED for writing, REPEATABLE READ for reading. Connecting, waiting for a lock and
+any statement end after 5 seconds, waiting for a row of the ledger after a quarter of one. A connection
+that the server has dropped is noticed when it is next taken from the pool, and replaced.
+
+Nothing is connected to before the first use.
+"""
+
+from __future__ import annotations
+
+import select
+import sqlite3
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.pool import QueuePool
+
+from greenroom.store._errors import StoreUnavailable
+from greenroom.store._url import is_memory
+
+if TYPE_CHECKING:
+    from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
+
+__all__ = ["Engines", "connect", "use_write_ahead_log"]
+
+PATIENCE = 5.0
+"""For how many seconds anything waits: for a connection, for a lock, for a statement."""
+
+LEDGER_PATIENCE = 0.25
+"""The same for a row of the ledger that somebody else has locked (PostgreSQL). It is shorter because
+others' turns wait in the same transaction."""
+
+
+class Engines(NamedTuple):
+    """SQLAlchemy's engines for one database. Some of them may be the same."""
+
+    writer: sa.Engine
+    reader: sa.Engine
+    clerk: sa.Engine
+    """For transactions on the ledger."""
+
+
+def connect(url: sa.URL, *, synchronous_commit: str) -> Engines:
+    """The engines for a URL that `parse_url()` has allowed.
+
+    `synchronous_commit` is what connections to PostgreSQL begin with; SQLite is told with each
+    transaction.
+    """
+    if url.drivername == "sqlite":
+        return _connect_sqlite(url)
+    writer = _postgresql(url, PATIENCE, synchronous_commit)
+    clerk = _postgresql(url, LEDGER_PATIENCE, synchronous_commit)
+    return Engines(writer, writer.execution_options(isolation_level="REPEATABLE READ"), clerk)
+
+
+# SQLite
+
+
+def _connect_sqlite(url: sa.URL) -> Engines:
+    if sqlite3.sqlite_version_info < (3, 35):
+        raise StoreUnavailable(
+            f"SQLite {sqlite3.sqlite_version} is too old: upgrade to 3.35, or use PostgreSQL"
+        )
+    writer = _sqlite(url, 1)
+    return Engines(writer, writer if is_memory(url) else _sqlite(url, 8), writer)
+
+
+def _sqlite(url: sa.URL, size: int) -> sa.Engine:
+    engine = sa.create_engine(
+        url,
+        poolclass=QueuePool,
+        pool_size=size,
+        max_overflow=0,
+        pool_timeout=PATIENCE,
+        hide_parameters=True,
+        # The driver begins nothing by itself: whoever takes a connection does.
+        connect_args={"isolation_level": None, "timeout": PATIENCE, "check_same_thread": False},
+    )
+    event.listen(engine, "connect", _prepare_sqlite)
+    return engine
+
+
+def _prepare_sqlite(raw: Any, _record: ConnectionPoolEntry) -> None:
+    raw.execute("PRAGMA foreign_keys = ON")
+
+
+def use_write_ahead_log(raw: Any) -> None:
+    """Switch an SQLite file to the write-ahead log. The file remembers it."""
+    # While others open the same new file, SQLite refuses this change without asking its busy timeout,
+    # so that we have to ask again.
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            (mode,) = raw.execute("PRAGMA journal_mode = WAL").fetchone()
+            break
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+    if mode != "wal":
+        raise StoreUnavailable(
+            f"the file system of this SQLite file allows no write-ahead log (journal_mode={mode!r}): "
+            "put it on a local disk"
+        )
+
+
+# PostgreSQL
+
+
+def _postgresql(url: sa.URL, lock_patience: float, synchronous_commit: str) -> sa.Engine:
+    settings = {
+        "statement_timeout": f"{PATIENCE * 1000:.0f}",
+        "lock_timeout": f"{lock_patience * 1000:.0f}",
+        "synchronous_commit": synchronous_commit,
+    }
+    prepared = "; ".join(f"SET {name} = {value}" for name, value in settings.items())
+
+    def prepare(raw: Any, _record: ConnectionPoolEntry) -> None:
+        raw.execute(prepared)
+        raw.commit()
+
+    arguments = {
+        "connect_timeout": int(PATIENCE),
+        "client_encoding": "utf8",
+        "fallback_application_name": "greenroom",
+    }
+    try:
+        engine = sa.create_engine(
+            url,
+            pool_size=8,
+            max_overflow=8,
+            pool_timeout=PATIENCE,
+            hide_parameters=True,
+            isolation_level="READ COMMITTED",
+            connect_args={name: value for name, value in arguments.items() if name not in url.query},
+        )
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "a store in PostgreSQL needs psycopg: pip install 'greenroom[postgres]'", name="psycopg"
+        ) from error
+    event.listen(engine, "connect", prepare)
+    event.listen(engine, "checkout", _ping_if_heard_of)
+    return engine
+
+
+def _ping_if_heard_of(raw: Any, _record: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
+    """See whether a connection is still good, if the server has said something unasked: its last word,
+    most likely. (To ask each time would take a round trip.)"""
+    if not _is_readable(raw.pgconn.socket):
+        return
+    try:
+        raw.execute("SELECT 1")
+        raw.rollback()
+    except Exception as error:
+        raise DisconnectionError from error  # the pool connects anew
+
+
+def _is_readable(socket: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows, where select() takes any socket
+        return bool(select.select([socket], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))
