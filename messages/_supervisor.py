@@ -273,6 +273,8 @@ class Listen(Request[int]):
     """Call back with every event from now on. Answered with the number of the listener."""
 
     callback: Any
+    hits: bool = True
+    """Whether it wants to hear of turns that found their agent: nearly all do."""
 
 
 @message()

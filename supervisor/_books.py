@@ -133,19 +133,25 @@ class SupervisorBooks(Actor):
     def _listen(self, message: Listen) -> int:
         state = self._state
         state.listener_numbers += 1
-        state.listeners[state.listener_numbers] = self.start_child(Announcer, message.callback)
-        return state.listener_numbers
+        number = state.listener_numbers
+        state.listeners[number] = listener = self.start_child(Announcer, message.callback)
+        if message.hits:
+            state.hit_listeners[number] = listener
+        return number
 
     def _list_listeners(self, _: ListListeners) -> tuple[ActorRef[Announcer], ...]:
         return tuple(self._state.listeners.values())
 
     def _stop_listening(self, message: StopListening) -> None:
         listener = self._state.listeners.pop(message.number, None)
+        self._state.hit_listeners.pop(message.number, None)
         if listener is not None:
             listener.stop(block=False)
 
     def _announce(self, event: Event) -> None:
-        for listener in self._state.listeners.values():
+        state = self._state
+        listeners = state.hit_listeners if event.kind == "hit" else state.listeners
+        for listener in listeners.values():
             self._deliver(listener, event)
 
     def _dropped(self, listener: ActorRef[Announcer]) -> int:

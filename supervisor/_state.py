@@ -96,6 +96,8 @@ class SupervisorState:
         self.counters: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.listeners: dict[int, ActorRef[Announcer]] = {}
+        self.hit_listeners: dict[int, ActorRef[Announcer]] = {}
+        """Those of them that hear of warm turns, too."""
         self.listener_numbers = 0
         self.restarts: dict[str, tuple[float, ...]] = {}
         self.settling: list[Reply] = []

@@ -173,7 +173,7 @@ class CacheSupervisor(SupervisorDrain):
         """Tell whether a warm turn may have to be acted on, so that sessions must not let it wait."""
         state, cap = self._state, self._board.policy.cap
         over_cap = cap is not None and len(self._residents) > cap
-        waited_for = state.listeners or state.settling or self._restarted
+        waited_for = state.hit_listeners or state.settling or self._restarted
         return bool(over_cap or self._budget is not None or waited_for)
 
     # From sessions: the warm way.
@@ -182,7 +182,7 @@ class CacheSupervisor(SupervisorDrain):
         state = self._state
         state.counters["hits"] += 1
         self._residents.use(message.key)
-        if state.listeners:
+        if state.hit_listeners:
             self._announce(message)
 
     def _turn_ended(self, message: TurnEnded) -> None:

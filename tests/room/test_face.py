@@ -569,6 +569,21 @@ def test_a_failing_listener_is_logged_and_called_again(
     assert "listener failed" in caplog.text
 
 
+def test_a_listener_may_leave_out_the_turns_that_found_their_agent(cast: Cast) -> None:
+    room = cast.room()
+    kinds: list[str] = []
+    room.events(lambda event: kinds.append(event.kind), hits=False)
+
+    touch(room, "a")
+    touch(room, "a")
+    assert not room._board.pressed  # nobody wants to hear of warm turns at once
+    room.end("a")
+    room.settle()
+    room.close()
+
+    assert kinds == ["build", "commit", "close", "end"]
+
+
 def test_a_listener_that_was_stopped_hears_no_more(cast: Cast) -> None:
     room = cast.room()
     stopped: list[str] = []

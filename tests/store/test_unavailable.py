@@ -43,8 +43,11 @@ def test_a_file_that_another_program_writes_to_is_unavailable_for_writing(file_u
         assert store.append("s", role="user", content="x").position == 1
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_row_that_another_program_locks_is_unavailable(postgres_url: str) -> None:
+def test_a_row_that_another_program_locks_is_unavailable(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_store(postgres_url).close()  # making the tables takes its time
+    monkeypatch.setattr("greenroom.store._connect.PATIENCE", 1.0)
     with open_store(postgres_url) as store:
         store.create_session("s", key="k")
         with psycopg.connect(postgres_url) as other:
@@ -55,10 +58,10 @@ def test_a_row_that_another_program_locks_is_unavailable(postgres_url: str) -> N
         assert store.append("s", role="user", content="x").position == 1
 
 
-@pytest.mark.usefixtures("impatient")
 def test_tables_are_made_by_one_at_a_time(postgres_url: str) -> None:
-    with psycopg.connect(postgres_url) as other:
+    with psycopg.connect(postgres_url) as other, pytest.MonkeyPatch.context() as impatience:
         other.execute("SELECT pg_advisory_xact_lock(%s)", [_ADVISORY_LOCK])
+        impatience.setattr("greenroom.store._connect.PATIENCE", 0.05)
         with pytest.raises(StoreUnavailable, match="timeout"):
             open_store(postgres_url)
     open_store(postgres_url).close()
