@@ -16,6 +16,7 @@ pip_install := $(python) -m pip install --quiet --disable-pip-version-check
 # The version in their names does the same for an environment of another Python.
 ready := $(VENV)/.ready-$(version)
 ready_bench := $(VENV)/.ready-bench-$(version)
+ready_serve := $(VENV)/.ready-serve-$(version)
 
 # What ships is checked through greenroom/, whose links lead to the other folders.
 typed := $(wildcard greenroom tests benchmarks examples)
@@ -73,8 +74,8 @@ format: $(ready) ## format, and repair what lint can repair
 bench: $(ready_bench) ## run the benchmarks beside their peers
 	$(python) -m benchmarks $(ARGS)
 
-serve: $(ready) ## run a gateway with offline agents
-	$(python) examples/threaded_gateway.py
+serve: $(ready_serve) ## run the gateway, on SQLite and with an offline agent
+	$(python) -m greenroom serve $(ARGS)
 
 soak: $(ready) ## simulate a hundred thousand histories of a room, and of rooms that are killed
 	$(python) -m tests.simulation.soak $(ARGS)
@@ -96,12 +97,16 @@ clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(ready): setup.cfg pyproject.toml
+$(ready_serve): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "greenroom needs Python 3.11 or later. '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
 	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@test -e $@ || { echo "Setting up $(VENV) with Python $(version)"; $(PYTHON) -m venv --clear $(VENV); }
-	@rm -f $@ $(ready_bench)
+	@rm -f $@ $(ready) $(ready_bench)
+	$(pip_install) --editable '.[gateway,agents]'
+	@touch $@
+
+$(ready): $(ready_serve)
 	$(pip_install) --editable '.[dev]'
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""The three sets of benchmarks, each with all that the command line needs of it."""
+"""The four sets of benchmarks, each with all that the command line needs of it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks import bars, campaign, contenders, picture, rooms, stores, tables
+from benchmarks import bars, campaign, contenders, gateway, picture, rooms, stores, tables
 from benchmarks.bars import Bar
 from benchmarks.campaign import Say
+from benchmarks.gateway import bars as gateway_bars
+from benchmarks.gateway import campaign as gateway_campaign
+from benchmarks.gateway import picture as gateway_picture
+from benchmarks.gateway import tables as gateway_tables
 from benchmarks.results import Results
 from benchmarks.rooms import bars as room_bars
 from benchmarks.rooms import campaign as room_campaign
@@ -61,6 +65,14 @@ SUITES = (
         judge=store_bars.judge,
         report=store_tables.report,
         draw=store_picture.draw,
+    ),
+    Suite(
+        name="gateway",
+        contenders=gateway.NAMES,
+        run=gateway_campaign.run,
+        judge=gateway_bars.judge,
+        report=gateway_tables.report,
+        draw=gateway_picture.draw,
     ),
 )
 

@@ -8,6 +8,9 @@ all of them keep to:
 - Results go to stdout, everything else to stderr. A reader that goes away (`| head`) is no error to
   speak of.
 - Starting is quick: what is slow to import (SQLAlchemy, Rich) is imported by the command that needs it.
+
+Further commands come from entry points of the group `greenroom.commands`, of whatever is installed: see
+`_cli_plugins.py`.
 """
 
 import sys
@@ -18,6 +21,7 @@ from typing import Annotated
 import typer
 
 from greenroom import _cli_store
+from greenroom._cli_plugins import add_plugins
 from greenroom._cli_terminal import CommandFailed, say
 
 __all__ = ["app", "run"]
@@ -53,6 +57,7 @@ def run(arguments: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         # In a locale without the character, show its number rather than fail.
         getattr(stream, "reconfigure", _ignore)(errors="backslashreplace")
+    add_plugins(app, arguments)
     try:
         app(args=list(arguments), prog_name="greenroom")
     except CommandFailed as failure:

@@ -14,6 +14,7 @@ from greenroom._explanation import Explanation, explain
 from greenroom._room_calls import bad_key
 from greenroom._room_end import RoomEnd
 from greenroom._spec import AgentSpec, signature_of
+from greenroom._stores import open_store
 from greenroom._turn import Turn
 from greenroom.actors import AgentHooks, Board, NotSettled, Policy, RoomClosed, Runtime, Settings
 from greenroom.actors._calls import check_function, check_wait, is_async
@@ -260,6 +261,11 @@ class Greenroom(RoomEnd):
         return cast("Policy", self._supervisor.ask(Configure(changes=changes)))
 
     @property
+    def store(self) -> Any:
+        """The store that the room was given, or has opened. `None`: it has none."""
+        return None if self._board.books is None else self._board.books.store
+
+    @property
     def policy(self) -> Policy:
         """The policy as it is now."""
         return self._board.policy
@@ -291,15 +297,18 @@ class Greenroom(RoomEnd):
         stored = () if books is None else books.held_for(key)
         return explain(key, row, position, self.policy, self._board.draining, owner, stored)
 
-    def events(self, callback: Callable[[Event], Any]) -> Callable[[], None]:
+    def events(self, callback: Callable[[Event], Any], *, hits: bool = True) -> Callable[[], None]:
         """Call back with every event from now on, in order, on a thread of its own. Returns a function
-        that ends it. A slow or failing callback delays nobody."""
+        that ends it. A slow or failing callback delays nobody.
+
+        Nearly all events are turns that found their agent. With `hits=False` these are left out, and
+        warm turns pay nothing for the listener."""
         check_function("the callback", "a function of an event", callback)
         if is_async(callback):
             msg = "events() needs a plain function: have it hand the event to your loop"
             raise TypeError(msg)
         self._refuse_when_closed()
-        number = cast("int", self._supervisor.ask(Listen(callback=callback)))
+        number = cast("int", self._supervisor.ask(Listen(callback=callback, hits=hits)))
 
         def stop() -> None:
             self._ask(StopListening(number=number), None)
@@ -385,7 +394,5 @@ def _keep_books(store: Any, durability: str) -> tuple[Bookkeeping | None, Any]:
         return None, None
     if not isinstance(store, str):
         return Bookkeeping(store, durability=durability), None
-    from greenroom.store import open_store  # SQLAlchemy is for those who have a store
-
     opened = open_store(store, durability=durability)
     return Bookkeeping(opened, durability=durability), opened

@@ -33,6 +33,7 @@ class Turn:
     __slots__ = (
         "_agent",
         "_cancelled",
+        "_completing",
         "_discarded",
         "_ephemeral",
         "_generation",
@@ -45,6 +46,7 @@ class Turn:
         "_signature",
         "_spec",
         "_timeout",
+        "completed",
         "rebuild_reason",
         "reused",
     )
@@ -72,8 +74,11 @@ class Turn:
         self._session: ActorRef[Session] | None = None
         self._agent: Any = None
         self._cancelled = False
+        self._completing = False
         self._discarded: str | None = None
         self._generation = 0
+        self.completed = False
+        """Whether it is over, and counts. Not so if its session was closed by force before that."""
         self.reused = False
         """Whether the agent was there already."""
         self.rebuild_reason: Reason | None = None
@@ -218,9 +223,10 @@ class Turn:
         weight = None
         if self._session is not None:
             weight = self._room._board.weigh(self._key, self._agent)
+        self._completing = whole and not self._cancelled and not self._ephemeral
         return EndTurn(
             turn=self._request,
-            completed=whole and not self._cancelled and not self._ephemeral,
+            completed=self._completing,
             discard=self._discarded,
             weight=weight,
         )
@@ -232,6 +238,7 @@ class Turn:
         let_go(self._request)
         if generation is not None:
             self._generation = generation
+            self.completed = self._completing
         try:
             self._agent = weakref.ref(self._agent)
         except TypeError:

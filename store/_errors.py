@@ -3,13 +3,14 @@
     StoreError
     ├── UnknownSession      there is no such session: create it, or look at the id
     ├── SessionExists       there is such a session, under another key
+    ├── SessionInUse        it cannot be deleted now: a turn of it is running, or uncommitted
     ├── Fenced              the lease that the write relied on is somebody else's by now
     ├── StoreClosed         the store was closed: open another
     ├── StoreTooNew         a newer greenroom wrote it: upgrade
     ├── StoreUnavailable    it cannot be reached, read or written now: try again later
     └── CannotPeek          no look without waiting: ask `session()` instead
 
-The first three are about one session and its caller, the others about the database. Whatever the driver
+The first four are about one session and its caller, the others about the database. Whatever the driver
 or SQLAlchemy raise leaves this package as one of these, with the original as its cause. A value that no
 database could take (an empty session id, a role that is no string) is a `ValueError` or `TypeError`.
 """
@@ -22,6 +23,7 @@ __all__ = [
     "CannotPeek",
     "Fenced",
     "SessionExists",
+    "SessionInUse",
     "StoreClosed",
     "StoreError",
     "StoreTooNew",
@@ -64,6 +66,31 @@ class SessionExists(StoreError):
     def __str__(self) -> str:
         under = "" if self.key is None else f" under the key {self.key!r}"
         return f"there is a session {self.session_id!r} already{under}: choose another id"
+
+
+class SessionInUse(StoreError):
+    """The session was to be deleted, and somebody still needs it. Nothing was deleted."""
+
+    in_use = True
+    """How a gateway knows it, which knows stores by what they do and not by their class."""
+
+    def __init__(self, session_id: str, owner: str | None = None, uncommitted: int = 0) -> None:
+        super().__init__(session_id, owner, uncommitted)
+        self.session_id = session_id
+        self.owner = owner
+        """The room that is in a turn of it, if one is."""
+        self.uncommitted = uncommitted
+        """How many of its completed turns are not committed."""
+
+    def __str__(self) -> str:
+        if self.owner is not None:
+            why = f"{self.owner!r} is in a turn of it"
+        else:
+            why = f"{self.uncommitted} of its completed turns are uncommitted"
+        return (
+            f"the session {self.session_id!r} was not deleted: {why}. End it and wait for its commit, "
+            "or give force=True"
+        )
 
 
 class Fenced(StoreError):

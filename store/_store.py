@@ -12,7 +12,7 @@ from sqlalchemy import bindparam
 
 from greenroom.store._content import check_id, check_role, decode, encode
 from greenroom.store._engine import AnyConnection, Engine
-from greenroom.store._errors import Fenced, SessionExists, UnknownSession
+from greenroom.store._errors import Fenced, SessionExists, SessionInUse, UnknownSession
 from greenroom.store._ledger import CREATE, SESSION_COLUMNS, session_row
 from greenroom.store._maintenance import Maintenance
 from greenroom.store._own_writes import OwnWrites
@@ -20,7 +20,7 @@ from greenroom.store._peek import Peeker
 from greenroom.store._pending import Soon, Threads
 from greenroom.store._rows import Message
 from greenroom.store._schema import upgrade
-from greenroom.store._tables import NOW, messages, sessions
+from greenroom.store._tables import NOW, messages, rooms, sessions
 from greenroom.store._transaction import Transaction
 
 if TYPE_CHECKING:
@@ -69,6 +69,20 @@ _END = (
     .where(sessions.c.session_id == _sid, sessions.c.ended.is_(None))
     .values(ended=NOW)
 )
+_USE = (
+    sa.select(
+        sessions.c.owner,
+        sa.and_(
+            sessions.c.free_at.is_(None),
+            sa.exists().where(rooms.c.room == sessions.c.owner, rooms.c.expires > NOW),
+        ),
+        sessions.c.generation - sessions.c.committed,
+    )
+    .where(sessions.c.session_id == _sid)
+    .with_for_update(of=sessions)
+)
+_DELETE_MESSAGES = sa.delete(messages).where(messages.c.session_id == _sid)
+_DELETE = sa.delete(sessions).where(sessions.c.session_id == _sid)
 
 
 class Store(Maintenance):
@@ -190,6 +204,27 @@ class Store(Maintenance):
                 own.clear()
             return self._row(connection, session_id)
 
+    def delete_session(self, session_id: str, *, force: bool = False) -> bool:
+        """Delete a session with its transcript, for good. False if there is none.
+
+        `SessionInUse` while a living room is in a turn of it, or while completed turns are uncommitted:
+        `force` deletes it all the same. End it first in the room that has it; one that still has an
+        agent for it begins a new and empty transcript with its next turn, or loses that turn.
+        """
+        check_id("session_id", session_id)
+        values: dict[str, object] = {"sid": session_id, "clock_shift": self._clock_shift}
+        with self._engine.writing() as connection:
+            row = self._engine.run(connection, _USE, values).row()
+            if row is None:
+                return False
+            owner, in_turn, uncommitted = row
+            if not force and (in_turn or uncommitted > 0):
+                raise SessionInUse(session_id, owner if in_turn else None, uncommitted)
+            # Messages first: they refer to it. Each of them counts in its version, to the last.
+            self._engine.run(connection, _DELETE_MESSAGES, values)
+            self._engine.run(connection, _DELETE, values)
+        return True
+
     def sessions(
         self,
         *,
@@ -239,6 +274,7 @@ class Store(Maintenance):
     messages_soon = Soon(messages)
     session_soon = Soon(session)
     end_session_soon = Soon(end_session)
+    delete_session_soon = Soon(delete_session)
     sessions_soon = Soon(sessions)
 
     # Coherence

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 

@@ -1,0 +1,203 @@
+"""`greenroom serve`: reads the configuration, checks it, and serves.
+
+Every setting is an option; none of them has a type but text, so that whatever is wrong with any of them,
+and with the other sources, is told in one go. What is slow to import is imported when it is needed.
+
+Exit codes: what the server ended with; 1 if it could not start, or if `--check` found an error; 2 if the
+configuration makes no sense, or a package is missing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from greenroom.gateway._config import BadConfig, Config
+from greenroom.gateway._settings import SETTINGS, Setting, option_of
+from greenroom.gateway._values import written
+
+if TYPE_CHECKING:
+    from greenroom.gateway._sources import Loaded
+
+__all__ = ["serve"]
+
+NEEDED = ("fastapi", "platformdirs", "prometheus_client", "sqlalchemy", "sse_starlette", "uvicorn")
+"""What the extra `gateway` brings."""
+
+WRONG = 2
+"""The exit code for a command line, or a configuration, that makes no sense."""
+
+logger = logging.getLogger("greenroom.gateway")
+
+
+def serve(**options: Any) -> None:
+    """Serve agents over HTTP, with an API that clients of OpenAI speak, and a page to look at.
+
+    Without any option: an offline agent on 127.0.0.1, and a store in your data
+    directory. Each option is also a variable (--idle-ttl: GREENROOM_IDLE_TTL)
+    and a key of a TOML file. Options count most, then variables, then the file.
+    Times are seconds, or such as 500ms, 30s, 10m, 1h and 7d; sizes are bytes,
+    or such as 64KiB. What is in brackets is what holds if nothing is said.
+    """
+    missing = [package for package in NEEDED if find_spec(package) is None]
+    if missing:
+        raise _failed(f"serving needs {' and '.join(missing)}: pip install 'greenroom[gateway]'")
+    if options.pop("check"):
+        raise typer.Exit(_check(options))
+    raise typer.Exit(_serve(options))
+
+
+def _serve(options: Mapping[str, Any]) -> int:
+    from greenroom.gateway import _server
+    from greenroom.gateway._banner import show_ready
+    from greenroom.gateway._factories import BadAgent, check_options, find_factory
+    from greenroom.gateway._logs import configure_logging, redacted
+
+    loaded = _read(options)
+    config = loaded.config
+    try:
+        factory = find_factory(config.agent)
+        check_options(factory, config.agent_options)
+    except BadAgent as error:
+        raise _failed(f"agent {config.agent}: {redacted(str(error), config.secrets())}") from None
+    configure_logging(config.log_level, config.log_format, secrets=config.secrets())
+    for warning in loaded.warnings:
+        logger.warning("%s", warning)
+    if loaded.store_by_default:
+        _make_store_folder()
+    return _server.run(
+        config,
+        factory,
+        reload=lambda: _reload(options, config),
+        ready=lambda url: show_ready(url, config),
+    )
+
+
+def _reload(options: Mapping[str, Any], first: Config) -> Config:
+    """Read everything again, while the server runs. Raises `BadConfig`, and then nothing has changed."""
+    from greenroom.gateway._logs import configure_logging
+    from greenroom.gateway._sources import read_config
+
+    loaded = read_config(options, os.environ)
+    config = loaded.config
+    # Secrets that were, too: somebody may still have one of them in hand.
+    configure_logging(config.log_level, first.log_format, secrets=(*first.secrets(), *config.secrets()))
+    for warning in loaded.warnings:
+        logger.warning("%s", warning)
+    return config
+
+
+def _check(options: Mapping[str, Any]) -> int:
+    from greenroom.gateway._banner import show_findings
+    from greenroom.gateway._check import Finding, check
+    from greenroom.gateway._sources import read_config
+
+    more = ""
+    try:
+        findings = check(read_config(options, os.environ))
+    except BadConfig as bad:
+        findings = iter([Finding("error", str(problem)) for problem in bad.problems])
+        more = " Address, agent and store are looked at once there are none."
+    errors = show_findings(findings)
+    if errors:
+        typer.echo(f"{errors} error{'s' if errors > 1 else ''}.{more}")
+        return 1
+    typer.echo("This can be served.")
+    return 0
+
+
+def _read(options: Mapping[str, Any]) -> Loaded:
+    from greenroom.gateway._sources import read_config
+
+    try:
+        return read_config(options, os.environ)
+    except BadConfig as bad:
+        raise _failed(*map(str, bad.problems)) from None
+
+
+def _make_store_folder() -> None:
+    from greenroom.gateway._sources import default_store
+
+    folder = default_store().parent
+    try:
+        # Transcripts are nobody else's business.
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"the folder {folder} for the store cannot be made ({error.strerror}): say --store URL"
+        raise _failed(msg) from None
+
+
+def _failed(*texts: str) -> typer.Exit:
+    for text in texts:
+        typer.secho(f"greenroom: {text}", err=True, fg="red")
+    return typer.Exit(WRONG)
+
+
+# The command line
+
+
+def _parameters() -> Iterator[inspect.Parameter]:
+    yield _parameter(
+        "config", Path | None, "Server", "A TOML file. Also: GREENROOM_CONFIG.", metavar="FILE"
+    )
+    text = "Look at all of this, say what is wrong, and do not serve."
+    yield _parameter("check", bool, "Server", text, default=False)
+    for name, setting in SETTINGS.items():
+        yield _of_setting(setting)
+        if name == "agent":
+            text = "An option of the agent, as TOML or plain text. May be given several times."
+            yield _parameter("agent_option", list[str] | None, "Agent", text, metavar="NAME=VALUE")
+        if name == "interrupt_grace":
+            yield from _token_parameters()
+
+
+def _token_parameters() -> Iterator[inspect.Parameter]:
+    text = (
+        "The operator's token. Others on this machine can see it in the list of processes: "
+        "GREENROOM_TOKEN or --token-file is better."
+    )
+    yield _parameter("token", str | None, "Access and limits", text, metavar="SECRET")
+    text = "A file with the operator's token in it."
+    yield _parameter("token_file", str | None, "Access and limits", text, metavar="FILE")
+
+
+def _of_setting(setting: Setting) -> inspect.Parameter:
+    default = _shown_default(setting)
+    text = f"{setting.help} ({default})" if default else setting.help
+    return _parameter(setting.name, str | None, setting.panel, text, metavar=setting.metavar)
+
+
+def _shown_default(setting: Setting) -> str:
+    if setting.name == "store":
+        return "in your data directory"
+    if setting.default is None:
+        return "none"
+    return written(setting.kind, setting.default)
+
+
+def _parameter(
+    name: str, kind: Any, panel: str, help: str, *, metavar: str | None = None, default: Any = None
+) -> inspect.Parameter:
+    option = typer.Option(
+        option_of(name), help=help, rich_help_panel=panel, metavar=metavar, show_default=False
+    )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
+
+
+def _declare(command: Callable[..., None]) -> None:
+    """Give the command the parameters that Typer reads off it: one for each setting."""
+    parameters = list(_parameters())
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect reads it
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+
+
+_declare(serve)

@@ -1,0 +1,1 @@
+"""The gateway: mirrors its modules, and drives a real server."""

@@ -1,0 +1,69 @@
+"""A server with the guard, the login and the protocol for connections, on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fastapi import FastAPI
+
+from greenroom.gateway._config import Config, Token
+from tests.actors.actors import PATIENCE
+from tests.gateway.serving import Serving
+from tests.room.agents import until
+
+ANNA = Token("anna", "anna-has-this-secret", operator=False)
+BERT = Token("bert", "bert-has-another-one", operator=False)
+CHIEF = Token("chief", "chief-runs-this-room", operator=True)
+TOKENS = (ANNA, BERT, CHIEF)
+
+
+def bearer(token: Token) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token.secret}"}
+
+
+class Guarded(Serving):
+    """A running server, of which a test can count what is left."""
+
+    @property
+    def connections(self) -> int:
+        return len(self._server.server_state.connections)
+
+    def transports(self) -> list[asyncio.Transport]:
+        connections: Any = self._server.server_state.connections
+        return [connection.transport for connection in connections]
+
+    def tasks(self) -> int:
+        """How many tasks there are on the loop, beside the one that counts."""
+
+        async def count() -> int:
+            return len(asyncio.all_tasks()) - 1
+
+        found: int = self.call(count())
+        return found
+
+    def wait_quiet(self, tasks: int) -> None:
+        """Wait until nothing runs, nobody waits, and there is no more than this on the loop."""
+        until(lambda: self.connections == 0, "connections are left")
+        until(lambda: self.stage.admission.figures().get(timeout=PATIENCE) == (0, 0), "turns are left")
+        until(lambda: self.stage.room.stats().in_turn == 0, "the room has turns")
+        until(lambda: self.tasks() <= tasks, "tasks are left")
+
+
+@contextlib.contextmanager
+def guarded(
+    factory: Any,
+    *,
+    add: Callable[[FastAPI], None] | None = None,
+    keep_alive: int = 5,
+    runs: Callable[[Any], object] = asyncio.run,
+    **config: Any,
+) -> Iterator[Guarded]:
+    """Serve while the block runs."""
+    server = Guarded(Config(**config), factory, add, keep_alive=keep_alive, runs=runs)
+    try:
+        yield server
+    finally:
+        server.stop()
