@@ -29,8 +29,9 @@ pytest := $(python) -m pytest -n $(WORKERS) --dist loadgroup
 small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
 
 # What such a switch interval changes nothing for: no threads of ours, or other processes.
-not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,cli crash simulation \
-  store/test_maintenance.py store/test_transfer.py test_packaging.py))
+not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,browser cli crash gateway \
+  simulation store/test_maintenance.py store/test_transfer.py test_packaging.py)) \
+  $(addprefix tests/gateway/,test_admission.py test_answers.py test_performance.py test_responses.py)
 
 # The modules that decide and do nothing. Their own tests alone take every branch of them.
 comma := ,

@@ -39,7 +39,6 @@ QUIET = (
     "httpx",
     "openai",
     "sqlalchemy",
-    "sse_starlette",
     "uvicorn",
     "watchfiles",
 )

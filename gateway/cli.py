@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-NEEDED = ("fastapi", "platformdirs", "prometheus_client", "sqlalchemy", "sse_starlette", "uvicorn")
+NEEDED = ("fastapi", "platformdirs", "prometheus_client", "sqlalchemy", "uvicorn")
 """What the extra `gateway` brings."""
 
 WRONG = 2
