@@ -25,8 +25,8 @@ next server commits it.
 """
 
 from greenroom.gateway._agent import BadRequest, ChatRequest, Finish, Piece, Unavailable, Usage
-from greenroom.gateway._config import Config, Token
 from greenroom.gateway._stage import Stage
+from greenroom.gateway.config._config import Config, Token
 
 __all__ = [
     "BadRequest",

@@ -123,8 +123,8 @@ class Admission(Actor):
                 del self._sessions[tenant]
 
     def recount(self, keys: frozenset[str]) -> None:
-        """These are the sessions that there are: forget the others. Not all of them end with an event: one
-        whose agent could never be built was never there."""
+        """These are the sessions that there are: forget the others. Not all of them end with an event:
+        one whose agent could never be built was never there."""
         for tenant, sessions in list(self._sessions.items()):
             for key in sessions - keys:
                 self.ended(key)

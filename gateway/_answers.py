@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import inspect
 import itertools
 import threading
@@ -26,24 +25,20 @@ _numbers = itertools.count(1)
 
 def answer_of(agent: Any, request: ChatRequest) -> AsyncIterator[Piece]:
     """Begin an answer: an iterator with `aclose()`, which ends it early."""
-    answer = getattr(agent, "answer", None)
+    answer: Any = getattr(agent, "answer", None)
     if not callable(answer):
         msg = f"an agent here needs a method answer(request), and {type(agent).__name__} has none"
         raise TypeError(msg)
-    kind = _kind_of(getattr(answer, "__func__", answer))
-    if kind == "pieces":
+    flags = getattr(getattr(answer, "__code__", None), "co_flags", 0)
+    if flags & inspect.CO_ASYNC_GENERATOR:  # `inspect` asks the same, at ten times the price
         pieces: AsyncIterator[Piece] = answer(request)
         return pieces
-    if kind == "whole":
+    if flags & inspect.CO_COROUTINE or inspect.iscoroutinefunction(answer):
         return _awaited(answer(request))
+    if inspect.isasyncgenfunction(answer):
+        pieces = answer(request)
+        return pieces
     return ThreadedAnswer(lambda: answer(request))
-
-
-@functools.lru_cache(maxsize=256)
-def _kind_of(function: Any) -> str:
-    if inspect.isasyncgenfunction(function):
-        return "pieces"
-    return "whole" if inspect.iscoroutinefunction(function) else "thread"
 
 
 async def _awaited(answer: Any) -> AsyncIterator[Piece]:
@@ -52,7 +47,8 @@ async def _awaited(answer: Any) -> AsyncIterator[Piece]:
         yield whole
         return
     if isinstance(whole, AsyncIterator):
-        async for piece in whole:
+        pieces: AsyncIterator[Piece] = whole
+        async for piece in pieces:
             yield piece
         return
     for piece in _pieces(whole):
@@ -63,7 +59,8 @@ def _pieces(whole: Any) -> Iterator[Piece]:
     if isinstance(whole, (str, Usage, Finish)):
         return iter((whole,))
     if isinstance(whole, Iterable):
-        return iter(whole)  # what comes out is checked when it is sent
+        pieces: Iterable[Piece] = whole  # as far as one knows: each is looked at when it is sent
+        return iter(pieces)
     msg = f"answer() returned {type(whole).__name__}, neither text nor pieces"
     raise TypeError(msg)
 

@@ -22,7 +22,7 @@ from greenroom import NotRecorded, RoomClosed, TurnTimeout
 from greenroom.gateway._admission import Ticket, TooManySessions, TurnOver
 from greenroom.gateway._answers import ThreadedAnswer, answer_of
 from greenroom.gateway._aside import on_a_thread
-from greenroom.gateway._logs import session_key
+from greenroom.gateway.watch._logs import session_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -30,16 +30,16 @@ from greenroom.gateway._aside import on_a_thread
 from greenroom.gateway._commands import drop
 from greenroom.gateway._endings import Endings
 from greenroom.gateway._performance import Performance
-from greenroom.gateway._timed_store import TimedStore
+from greenroom.gateway.watch._timed_store import TimedStore
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from greenroom import DrainReport, Event, Turn
     from greenroom.gateway._agent import ChatRequest
-    from greenroom.gateway._config import Config
     from greenroom.gateway._naming import Caller
     from greenroom.gateway._performance import Watcher
+    from greenroom.gateway.config._config import Config
 
     Durability = Literal["full", "normal", "off"]
 

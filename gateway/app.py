@@ -10,12 +10,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from greenroom.gateway import _chat, _health, _login, _metrics, _page, _responses, _session_commands
 from greenroom.gateway._errors import ApiError, api_error, bad_request
-from greenroom.gateway._guard import Guard
-from greenroom.gateway._live import Live
-from greenroom.gateway._metrics import Metrics
-from greenroom.gateway._tracing import tracing_of
+from greenroom.gateway.api import _chat, _responses, _session_commands
+from greenroom.gateway.guard import _login
+from greenroom.gateway.guard._guard import Guard
+from greenroom.gateway.server import _health
+from greenroom.gateway.watch import _metrics, _page
+from greenroom.gateway.watch._live import Live
+from greenroom.gateway.watch._metrics import Metrics
+from greenroom.gateway.watch._tracing import tracing_of
 
 if TYPE_CHECKING:
     from greenroom.gateway._stage import Stage

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from greenroom.gateway._config import BadConfig, Config
-from greenroom.gateway._settings import SETTINGS, Setting, option_of
-from greenroom.gateway._values import written
+from greenroom.gateway.config._config import BadConfig, Config
+from greenroom.gateway.config._settings import SETTINGS, Setting, option_of
+from greenroom.gateway.config._values import written
 
 if TYPE_CHECKING:
-    from greenroom.gateway._sources import Loaded
+    from greenroom.gateway.config._sources import Loaded
 
 __all__ = ["serve"]
 
@@ -55,10 +55,10 @@ def serve(**options: Any) -> None:
 
 
 def _serve(options: Mapping[str, Any]) -> int:
-    from greenroom.gateway import _server
-    from greenroom.gateway._banner import show_ready
-    from greenroom.gateway._factories import BadAgent, check_options, find_factory
-    from greenroom.gateway._logs import configure_logging, redacted
+    from greenroom.gateway.config._banner import show_ready
+    from greenroom.gateway.config._factories import BadAgent, check_options, find_factory
+    from greenroom.gateway.server import _server
+    from greenroom.gateway.watch._logs import configure_logging, redacted
 
     loaded = _read(options)
     config = loaded.config
@@ -82,8 +82,8 @@ def _serve(options: Mapping[str, Any]) -> int:
 
 def _reload(options: Mapping[str, Any], first: Config) -> Config:
     """Read everything again, while the server runs. Raises `BadConfig`, and then nothing has changed."""
-    from greenroom.gateway._logs import configure_logging
-    from greenroom.gateway._sources import read_config
+    from greenroom.gateway.config._sources import read_config
+    from greenroom.gateway.watch._logs import configure_logging
 
     loaded = read_config(options, os.environ)
     config = loaded.config
@@ -95,9 +95,9 @@ def _reload(options: Mapping[str, Any], first: Config) -> Config:
 
 
 def _check(options: Mapping[str, Any]) -> int:
-    from greenroom.gateway._banner import show_findings
-    from greenroom.gateway._check import Finding, check
-    from greenroom.gateway._sources import read_config
+    from greenroom.gateway.config._banner import show_findings
+    from greenroom.gateway.config._check import Finding, check
+    from greenroom.gateway.config._sources import read_config
 
     more = ""
     try:
@@ -114,7 +114,7 @@ def _check(options: Mapping[str, Any]) -> int:
 
 
 def _read(options: Mapping[str, Any]) -> Loaded:
-    from greenroom.gateway._sources import read_config
+    from greenroom.gateway.config._sources import read_config
 
     try:
         return read_config(options, os.environ)
@@ -123,7 +123,7 @@ def _read(options: Mapping[str, Any]) -> Loaded:
 
 
 def _make_store_folder() -> None:
-    from greenroom.gateway._sources import default_store
+    from greenroom.gateway.config._sources import default_store
 
     folder = default_store().parent
     try:

@@ -218,6 +218,9 @@ class RoomStats:
     weight: int = 0
     """What the cached agents weigh together, where `weigh` is given."""
 
+    memory_budget: int | None = None
+    """`memory_budget` in bytes, also where it is given as a share."""
+
     hits: int = 0
     builds: int = 0
     rebuilds: int = 0

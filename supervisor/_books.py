@@ -117,6 +117,7 @@ class SupervisorBooks(Actor):
             failed=len(self._broken),
             unrecorded=len(self._unrecorded),
             weight=self._residents.weight,
+            memory_budget=self._budget,
             reasons=dict(state.reasons),
             events_dropped=sum(self._dropped(ref) for ref in state.listeners.values()),
             workers=runtime.workers,

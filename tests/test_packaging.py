@@ -106,7 +106,7 @@ def with_editable(checkout: Path) -> Environment:
     return environment
 
 
-def test_the_wheel_holds_every_module_and_nothing_else(checkout: Path, wheel: Path) -> None:
+def test_the_wheel_holds_every_module_the_page_and_nothing_else(checkout: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     modules = {
@@ -114,7 +114,8 @@ def test_the_wheel_holds_every_module_and_nothing_else(checkout: Path, wheel: Pa
         for package, folder in shipped_packages(checkout).items()
         for path in (checkout / folder).glob("*.py")
     }
-    assert held == modules | {"greenroom/py.typed"}
+    page = {f"greenroom/gateway/page/{path.name}" for path in (checkout / "gateway/page").iterdir()}
+    assert held == modules | page | {"greenroom/py.typed"}
 
 
 def test_the_wheel_requires_pykka_and_nothing_else(wheel: Path) -> None:

@@ -12,8 +12,10 @@ from benchmarks.gateway.agents import KINDS, PATH, agent_for, session_name
 from benchmarks.gateway.plain import Agents, bare_app, plain_route
 from benchmarks.gateway.scenarios import SESSIONS
 from greenroom import BuildContext, Policy, open_store
-from greenroom.gateway import Config, Stage, _chat, create_app
+from greenroom.gateway import Config, Stage
 from greenroom.gateway._naming import Caller
+from greenroom.gateway.api import _chat
+from greenroom.gateway.app import create_app
 
 MOST = 20_000
 """More sessions, and more turns at once, than any scenario has: nothing is evicted, and nobody waits."""

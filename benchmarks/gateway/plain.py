@@ -10,9 +10,9 @@ from starlette.responses import StreamingResponse
 
 from benchmarks.gateway.agents import PATH, agent_for
 from greenroom.gateway import ChatRequest
-from greenroom.gateway._bodies import SESSION_HEADER, body_of, pick_session
-from greenroom.gateway._chat import ChatBody, ChatShape
-from greenroom.gateway._replies import Answer, dumps
+from greenroom.gateway.api._bodies import SESSION_HEADER, body_of, pick_session
+from greenroom.gateway.api._chat import ChatBody, ChatShape
+from greenroom.gateway.api._replies import Answer, dumps
 
 Agents = dict[str, Any]
 

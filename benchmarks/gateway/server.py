@@ -14,8 +14,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from benchmarks.gateway.system import new_loop
-from greenroom.gateway import Stage, _sockets
-from greenroom.gateway._listener import BACKLOG, KEEP_ALIVE, Listener
+from greenroom.gateway import Stage
+from greenroom.gateway.server import _sockets
+from greenroom.gateway.server._listener import BACKLOG, KEEP_ALIVE, Listener
 
 T = TypeVar("T")
 

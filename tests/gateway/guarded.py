@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from greenroom.gateway._config import Config, Token
+from greenroom.gateway.config._config import Config, Token
 from tests.actors.actors import PATIENCE
 from tests.gateway.serving import Serving
 from tests.room.agents import until

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from greenroom.gateway._live import Live
+from greenroom.gateway.watch._live import Live
 from tests.gateway.serving import Serving, serving
 
 

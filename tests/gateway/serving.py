@@ -11,11 +11,11 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from greenroom.gateway._config import Config
 from greenroom.gateway._naming import Caller
-from greenroom.gateway._protocol import protocol_of
 from greenroom.gateway._stage import Stage
 from greenroom.gateway.app import create_app
+from greenroom.gateway.config._config import Config
+from greenroom.gateway.guard._protocol import protocol_of
 from tests.actors.actors import PATIENCE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -64,6 +65,11 @@ ALL = [async_generator, coroutine, coroutine_of_generator, generator, function]
 @pytest.mark.parametrize("answer", ALL)
 def test_all_kinds_of_answers_give_their_pieces(answer: Callable[..., Any]) -> None:
     assert asyncio.run(pieces(answer)) == ["hello", USAGE]
+
+
+@pytest.mark.parametrize("answer", ALL)
+def test_a_function_with_some_arguments_given_is_of_the_same_kind(answer: Callable[..., Any]) -> None:
+    assert asyncio.run(pieces(functools.partial(answer))) == ["hello", USAGE]
 
 
 @pytest.mark.parametrize("answer", [lambda _: "all", lambda _: ["al", "l"]])

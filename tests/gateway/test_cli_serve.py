@@ -21,14 +21,14 @@ import typer
 
 from greenroom.__main__ import main
 from greenroom._cli_plugins import GROUP, add_plugins
-from greenroom.gateway import _server
-from greenroom.gateway._banner import curl, show_ready
-from greenroom.gateway._config import NEEDS_RESTART, BadConfig, Config, Token
-from greenroom.gateway._logs import QUIET
-from greenroom.gateway._settings import SETTINGS, option_of, variable_of
-from greenroom.gateway._sources import read_config
-from greenroom.gateway._values import written
 from greenroom.gateway.agents.offline import offline
+from greenroom.gateway.config._banner import curl, show_ready
+from greenroom.gateway.config._config import NEEDS_RESTART, BadConfig, Config, Token
+from greenroom.gateway.config._settings import SETTINGS, option_of, variable_of
+from greenroom.gateway.config._sources import read_config
+from greenroom.gateway.config._values import written
+from greenroom.gateway.server import _server
+from greenroom.gateway.watch._logs import QUIET
 from tests.actors.actors import PATIENCE
 from tests.house import ROOT
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from greenroom import Policy
-from greenroom.gateway._config import (
+from greenroom.gateway.config._config import (
     NEEDS_RESTART,
     BadConfig,
     Config,

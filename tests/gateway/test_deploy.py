@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.gateway._config import Config
-from greenroom.gateway._life import GRACE
-from greenroom.gateway._settings import SETTINGS
+from greenroom.gateway.config._config import Config
+from greenroom.gateway.config._settings import SETTINGS
+from greenroom.gateway.server._life import GRACE
 from tests.gateway.life_process import PATIENCE, environment
 from tests.gateway.life_supervisord import shipped_program
 from tests.house import ROOT

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from greenroom.gateway import _factories
-from greenroom.gateway._factories import GROUP, BadAgent, check_options, find_factory
 from greenroom.gateway.agents.offline import offline
+from greenroom.gateway.config import _factories
+from greenroom.gateway.config._factories import GROUP, BadAgent, check_options, find_factory
 
 Write = Callable[[str], str]
 

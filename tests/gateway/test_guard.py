@@ -12,8 +12,8 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
-from greenroom.gateway._config import Config, Token
-from greenroom.gateway._hosts import Hosts
+from greenroom.gateway.config._config import Config, Token
+from greenroom.gateway.guard._hosts import Hosts
 from tests.gateway.agents_for_tests import Troupe
 from tests.gateway.guarded import ANNA, CHIEF, TOKENS, Guarded, bearer, guarded
 from tests.gateway.raw import Answer, ask, chat, connect, request

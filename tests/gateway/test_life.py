@@ -19,9 +19,9 @@ import httpx
 import pytest
 
 from greenroom.gateway._admission import Ticket
-from greenroom.gateway._config import Config
-from greenroom.gateway._listener import Listener
-from greenroom.gateway._sockets import bind
+from greenroom.gateway.config._config import Config
+from greenroom.gateway.server._listener import Listener
+from greenroom.gateway.server._sockets import bind
 from greenroom.store import open_store
 from tests.gateway import life_agents
 from tests.gateway.life_process import PATIENCE, ask, lines, server, until

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from greenroom import Policy
-from greenroom.gateway import Token, _live
+from greenroom.gateway import Token
+from greenroom.gateway.watch import _live
 from tests.actors.actors import PATIENCE
 from tests.gateway.agents_for_tests import Troupe
 from tests.gateway.listening import listening

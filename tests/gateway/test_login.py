@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from greenroom.gateway._config import Config, Token
-from greenroom.gateway._keys import COOKIE, LIFETIME, Keys
-from greenroom.gateway._login import Attempts
+from greenroom.gateway.config._config import Config, Token
+from greenroom.gateway.guard._keys import COOKIE, LIFETIME, Keys
+from greenroom.gateway.guard._login import Attempts
 from tests.gateway.agents_for_tests import Troupe
 from tests.gateway.guarded import ANNA, BERT, CHIEF, TOKENS, Guarded, guarded
 from tests.gateway.raw import Answer, ask

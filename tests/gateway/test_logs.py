@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from greenroom.gateway._logs import QUIET, configure_logging, redacted, request_id, session_key
+from greenroom.gateway.watch._logs import QUIET, configure_logging, redacted, request_id, session_key
 
 SECRET = "0123456789abcdef"
 

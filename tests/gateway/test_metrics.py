@@ -33,11 +33,11 @@ from greenroom import (
 from greenroom.gateway import BadRequest, ChatRequest, Unavailable
 from greenroom.gateway._admission import TooManySessions
 from greenroom.gateway._errors import ApiError, api_error
-from greenroom.gateway._metrics import DURATIONS, MOST_TENANTS, STORE_DURATIONS, Metrics, router
 from greenroom.gateway._naming import Caller
-from greenroom.gateway._outcomes import OUTCOMES, outcome_of
 from greenroom.gateway._performance import Interrupted, TookTooLong
-from greenroom.gateway._replies import ClientGone
+from greenroom.gateway.api._replies import ClientGone
+from greenroom.gateway.watch._metrics import DURATIONS, MOST_TENANTS, STORE_DURATIONS, Metrics, router
+from greenroom.gateway.watch._outcomes import OUTCOMES, outcome_of
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
 from tests.gateway.figures import (
     Figures,

@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from greenroom.gateway._admission import Ticket
-from greenroom.gateway._notify import Notifier, watchdog_seconds
-from greenroom.gateway._pulse import Pulse
+from greenroom.gateway.server._notify import Notifier, watchdog_seconds
+from greenroom.gateway.server._pulse import Pulse
 from greenroom.supervisor import CacheSupervisor
 from tests.gateway.life_process import PATIENCE, server
 from tests.gateway.serving import Serving, serving

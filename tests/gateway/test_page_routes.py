@@ -10,7 +10,7 @@ import pytest
 
 from greenroom.gateway._errors import ApiError
 from greenroom.gateway._naming import Caller
-from greenroom.gateway._page import check_operator
+from greenroom.gateway.watch._page import check_operator
 from tests.gateway.agents_for_tests import Troupe
 from tests.gateway.page_serving import page_serving
 from tests.gateway.serving import Serving

@@ -48,7 +48,8 @@ class World:
     def began(self, performance: Performance) -> None:
         assert performance.began is not None
 
-    def ended(self, _: Performance, error: BaseException | None) -> None:
+    def ended(self, performance: Performance, error: BaseException | None) -> None:
+        assert performance.caller is ANNA
         self.outcomes.append(error)
 
     def shut_gate(self) -> Gate:

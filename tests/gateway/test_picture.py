@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from greenroom import (
     Reason,
     SessionRow,
 )
-from greenroom.gateway._memory import budget_of, memory_held, memory_limit
-from greenroom.gateway._picture import (
+from greenroom.gateway.watch._memory import memory_held
+from greenroom.gateway.watch._picture import (
     LONGEST_TEXT,
     best_rows,
     difference,
@@ -28,7 +29,7 @@ from greenroom.gateway._picture import (
     matches,
     row_of,
 )
-from greenroom.gateway._survey import Survey
+from greenroom.gateway.watch._survey import Survey
 from greenroom.messages import Standing
 
 
@@ -162,7 +163,7 @@ def test_between_two_surveys_only_those_are_asked_to_which_something_has_happene
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("greenroom.gateway._survey.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("greenroom.gateway.watch._survey.time.monotonic", lambda: now[0])
     room = Asked({"a": row("a"), "b": row("b"), "c": row("c")})
     survey = Survey(room)  # type: ignore[arg-type]  # as much of a room as it needs
     survey.take((), {})
@@ -181,7 +182,7 @@ def test_between_two_surveys_only_those_are_asked_to_which_something_has_happene
 
 def test_the_longer_a_survey_takes_the_rarer_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("greenroom.gateway._survey.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("greenroom.gateway.watch._survey.time.monotonic", lambda: now[0])
 
     class Slow(Asked):
         def snapshot(self) -> tuple[SessionRow, ...]:
@@ -202,34 +203,11 @@ def test_the_longer_a_survey_takes_the_rarer_it_is(monkeypatch: pytest.MonkeyPat
 # Memory
 
 
-def machine(root: Path, *, total: int, limits: dict[str, str], own: str = "/") -> Path:
-    """Files as Linux has them."""
-    (root / "proc/self").mkdir(parents=True)
-    (root / "proc/meminfo").write_text(f"MemTotal: {total // 1024} kB\nMemFree: 1 kB\n")
-    (root / "proc/self/cgroup").write_text(f"1:name=x:/\n0::{own}\n")
-    (root / "proc/self/statm").write_text("500 20 3 4 5 6 7\n")
-    for folder, limit in limits.items():
-        path = root / "sys/fs/cgroup" / folder
-        path.mkdir(parents=True, exist_ok=True)
-        (path / "memory.max").write_text(limit)
-    return root
-
-
-def test_a_share_of_the_memory_is_one_of_the_smallest_limit(tmp_path: Path) -> None:
-    limits = {".": "max\n", "a": "4096000\n", "a/b": "8192000\n"}
-    root = machine(tmp_path, total=1 << 30, limits=limits, own="/a/b")
-    assert memory_limit(root) == 4_096_000
-    assert budget_of(0.5, root) == 2_048_000
-    assert budget_of(1000, root) == 1000
-    assert budget_of(None, root) is None
-    assert memory_held(root) == 20 * 4096
-
-
-def test_without_a_limit_it_is_the_machines_memory(tmp_path: Path) -> None:
-    assert memory_limit(machine(tmp_path, total=1 << 30, limits={".": "max\n"})) == 1 << 30
+def test_the_memory_that_is_held_is_read_from_the_system(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/statm").write_text("500 20 3 4 5 6 7\n")
+    assert memory_held(tmp_path) == 20 * mmap.PAGESIZE
 
 
 def test_where_the_system_tells_nothing_nothing_is_known(tmp_path: Path) -> None:
     assert memory_held(tmp_path) is None
-    assert memory_limit(tmp_path) is None
-    assert budget_of(0.5, tmp_path) is None

@@ -11,10 +11,19 @@ from typing import Any
 import pytest
 
 from greenroom import Policy
-from greenroom.gateway._config import BadConfig, Config, Token
-from greenroom.gateway._settings import SETTINGS, variable_of
-from greenroom.gateway._sources import Loaded, default_store, read_config
-from greenroom.gateway._values import amount, names, octets, seconds, share, toml_or_text, whole, written
+from greenroom.gateway.config._config import BadConfig, Config, Token
+from greenroom.gateway.config._settings import SETTINGS, variable_of
+from greenroom.gateway.config._sources import Loaded, default_store, read_config
+from greenroom.gateway.config._values import (
+    amount,
+    names,
+    octets,
+    seconds,
+    share,
+    toml_or_text,
+    whole,
+    written,
+)
 
 SECRET = "0123456789abcdef"
 

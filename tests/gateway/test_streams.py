@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from greenroom.gateway._live import Live
-from greenroom.gateway._memory import memory_held
-from greenroom.gateway._streams import MOST_WAITING, Stream, event_bytes
+from greenroom.gateway.watch._live import Live
+from greenroom.gateway.watch._memory import memory_held
+from greenroom.gateway.watch._streams import MOST_WAITING, Stream, event_bytes
 from tests.actors.actors import PATIENCE
 from tests.gateway.agents_for_tests import Troupe
 from tests.gateway.page_serving import live_of, page_serving

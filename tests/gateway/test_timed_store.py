@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from greenroom import BuildContext, Event, Greenroom, LostOwnership, Reason, open_store
-from greenroom.gateway._timed_store import OPERATIONS, TimedStore
+from greenroom.gateway.watch._timed_store import OPERATIONS, TimedStore
 from greenroom.store import Fenced, StoreUnavailable, UnknownSession
 from tests.actors.actors import PATIENCE
 

@@ -22,8 +22,8 @@ from opentelemetry.trace import StatusCode
 
 from greenroom import AgentBuilt, BuildContext
 from greenroom.gateway import ChatRequest
-from greenroom.gateway._spans import Tracing
-from greenroom.gateway._tracing import tracing_of
+from greenroom.gateway.watch._spans import Tracing
+from greenroom.gateway.watch._tracing import tracing_of
 from tests.actors.actors import PATIENCE
 from tests.gateway.figures import build, say
 from tests.gateway.serving import LOCAL, Serving, serving
@@ -355,9 +355,9 @@ sys.meta_path.insert(0, Missing())
 
 import asyncio
 from greenroom.gateway import ChatRequest, Config, Stage
-from greenroom.gateway._metrics import Metrics
+from greenroom.gateway.watch._metrics import Metrics
 from greenroom.gateway._naming import Caller
-from greenroom.gateway._tracing import tracing_of
+from greenroom.gateway.watch._tracing import tracing_of
 
 class Agent:
     async def answer(self, request):
@@ -375,7 +375,7 @@ async def main():
 
 asyncio.run(main())
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
-assert "greenroom.gateway._spans" not in sys.modules
+assert "greenroom.gateway.watch._spans" not in sys.modules
 """
 
 

@@ -617,7 +617,7 @@ def test_it_is_retried_and_the_agent_released_when_it_succeeds(cast: Cast) -> No
 
 
 def pauses_before_retries(
-    cast: Cast, monkeypatch: pytest.MonkeyPatch, count: int, **policy: float
+    cast: Cast, monkeypatch: pytest.MonkeyPatch, count: int, **policy: Any
 ) -> list[float]:
     """Have a commit fail so often, and tell how long it is waited each time."""
     pauses: list[float] = []
