@@ -29,9 +29,10 @@ pytest := $(python) -m pytest -n $(WORKERS) --dist loadgroup
 small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
 
 # What such a switch interval changes nothing for: no threads of ours, or other processes.
-not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,browser cli crash gateway \
-  simulation store/test_maintenance.py store/test_transfer.py test_packaging.py)) \
-  $(addprefix tests/gateway/,test_admission.py test_answers.py test_performance.py test_responses.py)
+not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,browser cli crash simulation \
+  store/test_maintenance.py store/test_transfer.py test_packaging.py test_documentation.py) \
+  $(filter-out $(about_threads),$(wildcard tests/gateway/*)))
+about_threads := $(addprefix tests/gateway/,test_admission.py test_answers.py test_performance.py)
 
 # The modules that decide and do nothing. Their own tests alone take every branch of them.
 comma := ,
@@ -45,14 +46,21 @@ tests_of_pure := $(addprefix tests/,actors/test_coherence.py actors/test_lifecyc
   supervisor/test_eviction.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help test behaviours coverage check format bench serve soak crash stress leaks conformance clean
+.PHONY: help test browser behaviours coverage check format bench serve soak crash stress leaks conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: $(ready) ## run all tests, those about threads first with a tiny thread switch interval
+test: $(ready) browser ## run all tests, those about threads first with a tiny thread switch interval
 	$(small_switch_interval) $(pytest) $(not_about_threads) $(ARGS)
 	$(pytest) $(ARGS)
+
+browser: ## install Chromium for the tests of the page, where that may be done
+	@{ command -v chromium || command -v chromium-browser || command -v google-chrome || \
+	  test -n "$$GREENROOM_CHROMIUM" || { test "$$(id -u)" = 0 && command -v apt-get && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; }; } \
+	  >/dev/null 2>&1 || echo "The tests of the page do not run: there is no Chromium, and only root" \
+	  "on Debian can have it installed here. (Another one: GREENROOM_CHROMIUM=path)"
 
 behaviours: $(ready) ## run the tests of the design's numbered behaviours, and print which has which
 	$(pytest) -p tests.behaviours $(ARGS)
