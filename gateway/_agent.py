@@ -61,12 +61,25 @@ class Usage:
     prompt_tokens: int
     completion_tokens: int
 
+    def __post_init__(self) -> None:
+        # Here, where the agent fails: when the answer is written down, the turn is complete already.
+        for name in ("prompt_tokens", "completion_tokens"):
+            if not isinstance(getattr(self, name), int):
+                msg = f"{name} must be a whole number, not {getattr(self, name)!r}"
+                raise TypeError(msg)
+
 
 @dataclass(frozen=True, slots=True)
 class Finish:
     """Why the answer ends here, as OpenAI calls it: `stop`, `length`, `content_filter`."""
 
     reason: str
+
+    def __post_init__(self) -> None:
+        given: Any = self.reason
+        if not isinstance(given, str):
+            msg = f"the reason to finish must be text, not {given!r}"
+            raise TypeError(msg)
 
 
 Piece = str | Usage | Finish

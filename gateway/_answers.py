@@ -11,16 +11,21 @@ import asyncio
 import contextvars
 import inspect
 import itertools
+import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from greenroom.gateway._agent import ChatRequest, Finish, Piece, Usage
 
 __all__ = ["ThreadedAnswer", "answer_of"]
 
+logger = logging.getLogger("greenroom.gateway")
+
 _numbers = itertools.count(1)
+_END: Any = object()
+"""Comes after the last piece."""
 
 
 def answer_of(agent: Any, request: ChatRequest) -> AsyncIterator[Piece]:
@@ -31,35 +36,46 @@ def answer_of(agent: Any, request: ChatRequest) -> AsyncIterator[Piece]:
         raise TypeError(msg)
     flags = getattr(getattr(answer, "__code__", None), "co_flags", 0)  # `inspect` takes ten times longer
     if flags & inspect.CO_ASYNC_GENERATOR or (not flags and inspect.isasyncgenfunction(answer)):
-        pieces: AsyncIterator[Piece] = answer(request)
-        return pieces
+        return cast("AsyncIterator[Piece]", answer(request))
     if flags & inspect.CO_COROUTINE or inspect.iscoroutinefunction(answer):
         return _awaited(answer(request))
     return ThreadedAnswer(lambda: answer(request))
 
 
 async def _awaited(answer: Any) -> AsyncIterator[Piece]:
-    whole = await answer
+    whole = await answer if inspect.isawaitable(answer) else answer
     if isinstance(whole, str):  # nearly all are
         yield whole
-        return
-    if isinstance(whole, AsyncIterator):
-        pieces: AsyncIterator[Piece] = whole
-        async for piece in pieces:
+    elif isinstance(whole, AsyncIterable):
+        pieces = aiter(cast("AsyncIterable[Piece]", whole))
+        try:
+            async for piece in pieces:
+                yield piece
+        finally:
+            close: Any = getattr(pieces, "aclose", None)
+            if close is not None:
+                await (
+                    close()
+                )  # now, and not when the collector comes by: the next turn may use the agent
+    else:
+        for piece in _pieces(whole):
             yield piece
-        return
-    for piece in _pieces(whole):
-        yield piece
 
 
 def _pieces(whole: Any) -> Iterator[Piece]:
     if isinstance(whole, (str, Usage, Finish)):
         return iter((whole,))
     if isinstance(whole, Iterable):
-        pieces: Iterable[Piece] = whole  # as far as one knows: each is looked at when it is sent
-        return iter(pieces)
+        # As far as one knows: each is looked at when it is sent.
+        return iter(cast("Iterable[Piece]", whole))
     msg = f"answer() returned {type(whole).__name__}, neither text nor pieces"
     raise TypeError(msg)
+
+
+class _OnLoop(NamedTuple):
+    """What a plain function has returned, and the loop is to wait for. Decorators hide such things."""
+
+    answer: Any
 
 
 class ThreadedAnswer:
@@ -71,11 +87,14 @@ class ThreadedAnswer:
         self._wanted: SimpleQueue[asyncio.Future[Any] | None] = SimpleQueue()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._started = False
+        self._on_loop: AsyncIterator[Piece] | None = None
 
     def __aiter__(self) -> ThreadedAnswer:
         return self
 
     async def __anext__(self) -> Piece:
+        if self._on_loop is not None:
+            return await anext(self._on_loop)
         if not self._started:
             self._started = True
             context = contextvars.copy_context()
@@ -84,15 +103,22 @@ class ThreadedAnswer:
         coming: asyncio.Future[Any] = self._loop.create_future()
         self._wanted.put(coming)
         piece = await coming
-        if piece is None:
+        if piece is _END:
             raise StopAsyncIteration
+        if isinstance(piece, _OnLoop):
+            self._on_loop = _awaited(piece.answer)
+            return await anext(self._on_loop)
         return piece  # type: ignore[no-any-return]  # what an agent yields is its own affair
 
     async def aclose(self) -> None:
         """Want no more, and wait until the thread has seen that."""
-        if self._started:
-            self._wanted.put(None)
-            await self._over
+        try:
+            if self._on_loop is not None:
+                await self._on_loop.aclose()  # type: ignore[attr-defined]  # it is a generator
+        finally:
+            if self._started:
+                self._wanted.put(None)
+                await self._over
 
     def _run(self) -> None:
         """On the thread: a piece for each time that one is wanted."""
@@ -101,17 +127,17 @@ class ThreadedAnswer:
             while (coming := self._wanted.get()) is not None:
                 try:
                     if pieces is None:
-                        pieces = _pieces(self._answer())
-                    self._tell(coming, next(pieces, None), None)
+                        whole = self._answer()
+                        if isinstance(whole, (AsyncIterable, Awaitable)):
+                            self._tell(coming, _OnLoop(whole), None)
+                            continue
+                        pieces = _pieces(whole)
+                    self._tell(coming, next(pieces, _END), None)
                 except BaseException as error:  # whatever it is, whoever waits is told
                     self._tell(coming, None, error)
         finally:
-            close = getattr(pieces, "close", None)
-            try:
-                if close is not None:
-                    close()
-            finally:
-                self._tell(self._over, None, None)
+            _close(pieces)
+            self._tell(self._over, None, None)
 
     def _tell(self, future: asyncio.Future[Any], piece: Any, error: BaseException | None) -> None:
         def tell() -> None:
@@ -128,3 +154,14 @@ class ThreadedAnswer:
             self._loop.call_soon_threadsafe(tell)
         except RuntimeError:
             pass  # the loop is closed: nobody waits any more
+
+
+def _close(pieces: Any) -> None:
+    """End a generator. Nobody waits for what it still says."""
+    close = getattr(pieces, "close", None)
+    if close is None:
+        return
+    try:
+        close()
+    except BaseException:
+        logger.warning("An answer could not be closed", exc_info=True)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 
 from greenroom import GreenroomError, RoomClosed
+from greenroom.gateway._aside import on_a_thread
 from greenroom.gateway._errors import ApiError, api_error, not_found
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ __all__ = [
 
 PATIENCE = 5.0
 """For how many seconds the end of a session is waited for. Then it happens behind the answer."""
+
+AGAIN = (0.05, 0.5, 3.0)
+"""After how many seconds a session is dropped once more that the store cannot delete yet."""
 
 STORED = "stored"
 """The state of a session that only the store knows."""
@@ -166,8 +170,20 @@ async def forget(stage: Stage, key: str, *, interrupt: bool = False) -> dict[str
 async def drop(stage: Stage, key: str) -> None:
     """End a session if there is one, and leave nothing of it in the store."""
     ending = stage.endings.expect(key)
-    ended = bool(await asyncio.to_thread(stage.room.end, key))
-    await _delete(stage, key, ending, wait=ended)
+    try:
+        ended = bool(await on_a_thread(stage.room.end, key))
+        if not ended:
+            stage.admission.ended(key)  # nobody else will say so
+        for pause in AGAIN:
+            try:
+                await _delete(stage, key, ending, wait=ended)
+                return
+            except ApiError:
+                # One that was still entering when it was ended is given back a moment after its end.
+                await asyncio.sleep(pause)
+        await _delete(stage, key, ending, wait=ended)
+    finally:
+        ending.cancel()
 
 
 async def is_known(stage: Stage, key: str) -> bool:
@@ -209,7 +225,7 @@ def stored_figures_of(row: Any) -> dict[str, Any]:
 
 async def _find(stage: Stage, key: str) -> tuple[Explanation, Any]:
     """What the room says, and the store's row. On a thread: the room's answer is waited for there."""
-    explanation = await asyncio.to_thread(stage.room.explain, key)
+    explanation = await on_a_thread(stage.room.explain, key)
     stored = await _stored(stage, key)
     if not explanation.known and stored is None:
         raise unknown(key)
@@ -236,7 +252,7 @@ async def _ask(stage: Stage, key: str, what: str, **arguments: Any) -> Any:
         return None
     with translated():
         # Should it have ended meanwhile, another one is started, which is waited for: on a thread.
-        session = await asyncio.to_thread(stage.room.session, key)
+        session = await on_a_thread(stage.room.session, key)
         try:
             return await getattr(session, what)(**arguments)
         except pykka.ActorDeadError:

@@ -82,6 +82,8 @@ class Performance:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped: Exception | None = None
         self._cancels = 0
+        self._cancelled_before = 0
+        self._asking: asyncio.Task[Any] | None = None
         self._asked_to_end = False
         self._admitted = False
         self._ending = False
@@ -101,7 +103,8 @@ class Performance:
     async def __aenter__(self) -> Self:
         stage, timeout = self.stage, self.stage.config.wait_timeout
         session_key.set(self.key)
-        self._task = asyncio.current_task()
+        self._task = task = asyncio.current_task()
+        self._cancelled_before = 0 if task is None else task.cancelling()
         self._due = self._loop.time() + timeout
         self._timer = self._loop.call_later(timeout, self._time_is_up)
         try:
@@ -135,7 +138,7 @@ class Performance:
     ) -> None:
         self._ending = True
         try:
-            await self._end_answer(failed=error is not None)
+            await self._end_all(failed=error is not None)
         except BaseException as last:
             # Its own cleaning up has failed, or was cancelled: the turn is given back all the same.
             if error is None or isinstance(last, asyncio.CancelledError):
@@ -167,17 +170,46 @@ class Performance:
         if self._task is not None:
             for _ in range(self._cancels):
                 self._task.uncancel()
-        if self._stopped is not None:
-            if isinstance(error, asyncio.CancelledError):
-                error = self._stopped
-        elif isinstance(error, pykka.ActorDeadError):
-            error = RoomClosed(f"{self} does not begin: the server is closed", self.key)
+        error = self._meant(error)
         self._give_ticket_back()
         for watcher in self.stage.watchers:
             watcher.ended(self, error)
-        if self.request.ephemeral and self._admitted:
-            self.stage.behind(self.stage.drop(self.key))
+        if self.request.ephemeral:
+            self._leave_nothing()
         return error
+
+    def _meant(self, error: BaseException | None) -> BaseException | None:
+        """What is told of an error. Of one that was stopped: by what, whatever the agent made of it."""
+        if self._stopped is not None and error is not None:
+            return error if self._is_cancelled_by_others(error) else self._stopped
+        if isinstance(error, pykka.ActorDeadError):
+            return RoomClosed(f"{self} does not begin: the server is closed", self.key)
+        if isinstance(error, SystemExit):  # it would end the server, and is the agent's alone
+            return RuntimeError(f"the agent raised {error!r} in {self}")
+        return error
+
+    def _is_cancelled_by_others(self, error: BaseException) -> bool:
+        if self._task is None or not isinstance(error, asyncio.CancelledError):
+            return False
+        return self._task.cancelling() > self._cancelled_before
+
+    def _leave_nothing(self) -> None:
+        """End its session, which nobody can go on with."""
+        if self._admitted:
+            self.stage.behind(self.stage.drop(self.key))
+            return
+        # The room has not heard of it. But it counts, if it stood in the queue.
+        with contextlib.suppress(pykka.ActorDeadError):
+            self.stage.admission.ended(self.key)
+
+    async def _end_all(self, *, failed: bool) -> None:
+        """End whatever uses the agent."""
+        try:
+            await self._end_answer(failed=failed)
+        finally:
+            # An interrupt that comes late is not to reach the next turn.
+            if self._asking is not None:
+                await self._wait_for(self._asking)
 
     async def _end_answer(self, *, failed: bool) -> None:
         pieces, self._pieces = self._pieces, None
@@ -187,17 +219,23 @@ class Performance:
         if not failed:
             await close()
             return
-        # A thread cannot be cancelled: ask the agent to stop it. What does not end is let go with its
-        # agent, so that the session's next turn gets another one.
+        # A thread cannot be cancelled: ask the agent to stop it.
         if isinstance(pieces, ThreadedAnswer):
             self._ask_to_interrupt()
         closing = asyncio.ensure_future(close())
-        done, _ = await asyncio.wait([closing], timeout=self.stage.config.interrupt_grace)
-        if done:
+        if await self._wait_for(closing):
             await closing
-        else:
-            closing.cancel()
-            self._let_agent_go()
+
+    async def _wait_for(self, work: asyncio.Future[Any]) -> bool:
+        """Wait for the end of what uses the agent. What does not end is let go with it, so that the next
+        turn of the session gets another one."""
+        try:
+            await asyncio.wait([work], timeout=self.stage.config.interrupt_grace)
+        finally:
+            if not work.done():
+                work.cancel()
+                self._let_agent_go()
+        return not work.cancelled() and work.done()
 
     def _let_agent_go(self) -> None:
         logger.warning("The agent of %r works on after its turn was ended: it is let go", self.key)
@@ -269,7 +307,8 @@ class Performance:
         interrupt = getattr(self.ran.agent, "interrupt", None)
         if not callable(interrupt):
             return False
-        self.stage.behind(_call(interrupt))
+        if self._asking is None or self._asking.done():
+            self._asking = self.stage.behind(_call(interrupt))
         return True
 
     def __str__(self) -> str:

@@ -88,6 +88,7 @@ class Stage:
         """The admission, for everything else."""
         self._chores: set[asyncio.Task[Any]] = set()
         self._recount_after = 0.0
+        self._recounting: asyncio.Task[Any] | None = None
         self.endings = Endings(self.room)
         """When sessions end."""
         self._stop_listening = self.room.events(self._happened, hits=False)
@@ -104,9 +105,10 @@ class Stage:
 
     def reconfigure(self, config: Config) -> None:
         """Use another configuration from now on, as far as that can be changed while turns run."""
+        spec = spec_of(config)  # what it refuses changes nothing
         self.room.configure(**{name: getattr(config.policy, name) for name in config.policy.names()})
         self.admission.allow(**_limits(config))
-        self.config, self._spec = config, spec_of(config)
+        self.config, self._spec = config, spec
 
     def performance(
         self,
@@ -127,11 +129,12 @@ class Stage:
         """Interrupt the turn that runs for this key. False if there is none."""
         return bool(await self.admission.interrupt(key))
 
-    def behind(self, chore: Coroutine[Any, Any, object]) -> None:
+    def behind(self, chore: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
         """Have a coroutine run to its end, for nobody. What it raises is logged."""
         task = asyncio.get_running_loop().create_task(chore)
         self._chores.add(task)
         task.add_done_callback(self._chore_done)
+        return task
 
     def _chore_done(self, task: asyncio.Task[Any]) -> None:
         self._chores.discard(task)
@@ -145,12 +148,20 @@ class Stage:
     async def recount(self) -> bool:
         """Tell the admission which sessions there are. False if it was told a moment ago."""
         now = time.monotonic()
-        if now < self._recount_after:
-            return False
-        self._recount_after = now + RECOUNT_EVERY
-        rows = await on_a_thread(self.room.snapshot)
-        await self.admission.recount(frozenset(row.key for row in rows))
+        if self._recounting is None:
+            if now < self._recount_after:
+                return False
+            self._recount_after = now + RECOUNT_EVERY
+            self._recounting = self.behind(self._recount())
+        await asyncio.shield(self._recounting)  # all who come meanwhile wait for the same
         return True
+
+    async def _recount(self) -> None:
+        try:
+            rows = await on_a_thread(self.room.snapshot)
+            await self.admission.recount(frozenset(row.key for row in rows))
+        finally:
+            self._recounting = None
 
     async def wait_chores(self) -> None:
         """Wait until all that runs behind answers is done."""

@@ -9,11 +9,13 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Match
 
 from greenroom.gateway._errors import ApiError, api_error, bad_request
 from greenroom.gateway.api import _chat, _responses, _session_commands
+from greenroom.gateway.api._description import describe, operation_id
 from greenroom.gateway.guard import _login
-from greenroom.gateway.guard._guard import Guard
+from greenroom.gateway.guard._guard import Guard, is_open
 from greenroom.gateway.server import _health
 from greenroom.gateway.watch import _metrics, _page
 from greenroom.gateway.watch._live import Live
@@ -21,6 +23,8 @@ from greenroom.gateway.watch._metrics import Metrics
 from greenroom.gateway.watch._tracing import tracing_of
 
 if TYPE_CHECKING:
+    from starlette.types import Scope
+
     from greenroom.gateway._stage import Stage
 
 __all__ = ["create_app"]
@@ -34,6 +38,7 @@ def create_app(stage: Stage) -> FastAPI:
         description="An OpenAI-compatible front for agents that live in sessions.",
         docs_url=None,
         redoc_url=None,
+        generate_unique_id_function=operation_id,
         telemetry={"logs": False},  # it would log what was sent
     )
     live, metrics = Live(stage), Metrics(stage)
@@ -49,6 +54,7 @@ def create_app(stage: Stage) -> FastAPI:
         _health.router(stage),
     ):
         app.include_router(routes)
+    describe(app, stage, is_open)
     app.add_exception_handler(ApiError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(HTTPException, _answer_http_error)
@@ -89,4 +95,19 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     problem = ApiError(error.status_code, text, code="unknown_url" if error.status_code == 404 else None)
     response = await _answer_error(request, problem)
     response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        response.headers["allow"] = ", ".join(_methods(request))
     return response
+
+
+def _methods(request: Request) -> list[str]:
+    """What can be done with a path. The framework names the methods of the first route for it only."""
+    return [
+        method
+        for method in ("DELETE", "GET", "HEAD", "POST")
+        if any(_fits(route, {**request.scope, "method": method}) for route in request.app.routes)
+    ]
+
+
+def _fits(route: BaseRoute, scope: Scope) -> bool:
+    return route.matches(scope)[0] is Match.FULL

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from greenroom.gateway.config._config import BadConfig, Config
+from greenroom.gateway.config._config import BadConfig, Config, Problem
 from greenroom.gateway.config._settings import SETTINGS, Setting, option_of
 from greenroom.gateway.config._values import written
 
 if TYPE_CHECKING:
+    from greenroom.gateway._stage import Factory
     from greenroom.gateway.config._sources import Loaded
 
 __all__ = ["serve"]
@@ -75,23 +76,47 @@ def _serve(options: Mapping[str, Any]) -> int:
     return _server.run(
         config,
         factory,
-        reload=lambda: _reload(options, config),
+        reload=_Reload(options, config, factory),
         ready=lambda url: show_ready(url, config),
     )
 
 
-def _reload(options: Mapping[str, Any], first: Config) -> Config:
-    """Read everything again, while the server runs. Raises `BadConfig`, and then nothing has changed."""
-    from greenroom.gateway.config._sources import read_config
-    from greenroom.gateway.watch._logs import configure_logging
+class _Reload:
+    """Reads everything again, while it runs. Raises `BadConfig`, and then nothing has changed."""
 
-    loaded = read_config(options, os.environ)
-    config = loaded.config
-    # Secrets that were, too: somebody may still have one of them in hand.
-    configure_logging(config.log_level, first.log_format, secrets=(*first.secrets(), *config.secrets()))
-    for warning in loaded.warnings:
-        logger.warning("%s", warning)
-    return config
+    def __init__(self, options: Mapping[str, Any], first: Config, factory: Factory) -> None:
+        self._options = options
+        self._first = first
+        self._factory = factory
+        self._secrets = set(first.secrets())
+        """Those that were, too: somebody may still have one of them in hand."""
+
+    def __call__(self) -> Config:
+        from greenroom.gateway.config._config import live_changes
+        from greenroom.gateway.config._sources import read_config
+        from greenroom.gateway.watch._logs import configure_logging
+
+        loaded = read_config(self._options, os.environ)
+        config = loaded.config
+        live, _ = live_changes(self._first, config)
+        self._check_agent(live)
+        self._secrets.update(config.secrets())
+        configure_logging(live.log_level, live.log_format, secrets=self._secrets)
+        for warning in loaded.warnings:
+            logger.warning("%s", warning)
+        return config
+
+    def _check_agent(self, config: Config) -> None:
+        """With options that do not fit, not a single agent could be built any more."""
+        from greenroom.gateway.config._factories import BadAgent, check_options
+        from greenroom.gateway.watch._logs import redacted
+
+        try:
+            check_options(self._factory, config.agent_options)
+        except BadAgent as error:
+            text = redacted(str(error), config.secrets())
+            problem = Problem("agent_options", text, f"agent {config.agent}")
+            raise BadConfig([problem]) from None
 
 
 def _check(options: Mapping[str, Any]) -> int:

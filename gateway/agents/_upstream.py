@@ -10,6 +10,7 @@ text nor the cause is kept.
 
 from __future__ import annotations
 
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 
 from greenroom.gateway._agent import BadRequest, Unavailable
@@ -61,6 +62,8 @@ class Round:
         self.usage = (0, 0)
         """Tokens of the prompt, and of the answer. Zero where the endpoint does not tell."""
         self._calls: dict[int, dict[str, str]] = {}
+        self._half = ""
+        """The first half of a character, whose other half comes with the next chunk."""
 
     @property
     def calls(self) -> list[dict[str, str]]:
@@ -81,9 +84,23 @@ class Round:
             return ""
         for call in delta.tool_calls or ():
             self._take_call(call)
-        text = str(delta.content or getattr(delta, "refusal", None) or "")
+        text = self._whole(str(delta.content or getattr(delta, "refusal", None) or ""))
         self.text += text
         return text
+
+    def _whole(self, text: str) -> str:
+        """Text in whole characters. Some endpoints cut their answers in the middle of one."""
+        text, self._half = self._half + text, ""
+        if text.isascii():
+            return text
+        if "\ud800" <= text[-1] <= "\udbff":
+            text, self._half = text[:-1], text[-1]
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+    def check(self) -> None:
+        """Refuse what is no answer: the stream is over, and nothing has come."""
+        if self.finish is None and not self.text and not self._calls:
+            raise Unavailable("the model's endpoint broke off before it said anything")
 
     def _take_call(self, call: Any) -> None:
         index = call.index
@@ -118,7 +135,7 @@ def translated(error: Exception) -> tuple[Exception, bool]:
     """What an error of the client library means here, and whether the library's own may be kept as its
     cause. Errors of others are returned as they are."""
     openai = import_openai()
-    if type(error).__module__.partition(".")[0] in TRANSPORTS:
+    if type(error).__module__.partition(".")[0] in TRANSPORTS or isinstance(error, JSONDecodeError):
         return Unavailable("the model's endpoint cannot be reached, or broke off"), True
     if not isinstance(error, openai.APIError):
         return error, True

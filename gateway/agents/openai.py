@@ -195,6 +195,7 @@ class OpenAIAgent:
                 while (chunk := await self._interrupt.wait_for(_next(stream))) is not None:
                     if text := current.take(chunk):
                         yield text
+            current.check()
         except Exception as error:
             meant, with_cause = translated(error)
             if meant is error:

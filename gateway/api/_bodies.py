@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
 from greenroom.gateway._errors import bad_request
 from greenroom.gateway._naming import check_session, new_session
@@ -27,7 +28,7 @@ BUSY_HEADER = "x-greenroom-busy"
 class Body(BaseModel):
     """What bodies have in common. What is not known is kept: agents may know it."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     model: str = Field(default="", max_length=200)
     stream: bool | None = False
@@ -46,9 +47,16 @@ async def body_of(request: Request, kind: type[BodyT]) -> BodyT:
         msg = f"the body must be application/json, not {media[:80]!r}"
         raise bad_request(msg, code="unsupported_media_type")
     try:
-        return kind.model_validate_json(await request.body())
+        raw = await request.body()
+        if b"NaN" in raw or b"Infinity" in raw:
+            from_json(
+                raw, allow_inf_nan=False
+            )  # a word in a text, or no JSON: clients could not read it
+        return kind.model_validate_json(raw)
     except ValidationError as error:
         raise invalid(error) from None
+    except ValueError as error:
+        raise bad_request(f"The body is not as it should be. Invalid JSON: {error}") from None
 
 
 def invalid(error: ValidationError) -> ApiError:
@@ -60,11 +68,11 @@ def invalid(error: ValidationError) -> ApiError:
     return bad_request(f"The body is not as it should be. {text}", param=where or None)
 
 
-def describe_body(kind: type[BaseModel]) -> dict[str, Any]:
+def describe_body(kind: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
     """What the OpenAPI description says of a route that reads its body with `body_of`."""
     schema = kind.model_json_schema()
     schema = _inlined(schema, schema.pop("$defs", {}))
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
 
 
 def _inlined(schema: Json, parts: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from greenroom.gateway._agent import ChatRequest
 from greenroom.gateway._errors import bad_request
 from greenroom.gateway.api._bodies import Body, body_of, describe_body, once, pick_busy, pick_session
+from greenroom.gateway.api._description import STREAM, TURN_ERRORS, errors
 from greenroom.gateway.api._replies import Shape, TurnReply, dumps
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class ChatMessage(BaseModel):
 class StreamOptions(BaseModel):
     """What a stream tells besides text."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     include_usage: bool | None = False
 
@@ -61,7 +62,11 @@ def router(stage: Stage) -> APIRouter:
     """The routes."""
     routes = APIRouter(prefix="/v1", tags=["OpenAI"])
 
-    @routes.post("/chat/completions", openapi_extra=describe_body(ChatBody))
+    @routes.post(
+        "/chat/completions",
+        openapi_extra=describe_body(ChatBody),
+        responses={200: {"content": STREAM}, **errors(*TURN_ERRORS)},
+    )
     async def create_chat_completion(request: Request) -> Response:
         """Take a turn of a session, or one without a session.
 
@@ -93,7 +98,7 @@ def router(stage: Stage) -> APIRouter:
         """The models that this server has: one, which is its agent."""
         return {"object": "list", "data": [_model(stage)]}
 
-    @routes.get("/models/{name:path}")
+    @routes.get("/models/{name:path}", responses=errors(404))
     async def show_model(name: str) -> dict[str, Any]:
         """One of them."""
         return {**_model(stage), "id": name} if name == stage.config.model else _no_model(name)
@@ -166,7 +171,8 @@ class ChatShape(Shape):
 
     def piece(self, text: str) -> Iterable[str]:
         if self._around is None:
-            before, _, after = self._chunk({"content": _HERE}).partition(_HERE_AS_JSON)
+            # The last place: a client may call its model what it likes.
+            before, _, after = self._chunk({"content": _HERE}).rpartition(_HERE_AS_JSON)
             self._around = before, after
         before, after = self._around
         return (before, _text_as_json(text), after)

@@ -124,4 +124,4 @@ class ResponseTurn(Performance):
 
     def _end_fresh(self) -> None:
         if self._fresh:
-            self.stage.behind(self.stage.drop(self.key))
+            self._leave_nothing()

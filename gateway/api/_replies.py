@@ -141,7 +141,7 @@ class TurnReply(Response):
             await response(scope, receive, send)
             return
         # By hand, and not by a second Response: this is the way of nearly every request.
-        body = dumps(self._shape.whole(performance, answer)).encode()
+        body = utf8_of(dumps(self._shape.whole(performance, answer)))
         headers = [
             (b"content-length", b"%d" % len(body)),
             (b"content-type", b"application/json"),
@@ -226,7 +226,7 @@ async def _send_head(send: Send, headers: dict[str, str]) -> None:
 
 
 async def _send_lines(send: Send, lines: Iterable[str], *, more: bool = True) -> None:
-    body = "".join(lines).encode()
+    body = utf8_of("".join(lines))
     await _send(send, {"type": "http.response.body", "body": body, "more_body": more})
 
 
@@ -243,6 +243,12 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 def dumps(value: Any) -> str:
     """JSON without spaces, in UTF-8."""
     return _encode(value)
+
+
+def utf8_of(text: str) -> bytes:
+    """Text as it is sent. What an agent says may have halves of characters in it, cut out of some
+    stream: they are no reason to lose the rest."""
+    return text.encode("utf-8", "replace")
 
 
 def ascii_of(text: str) -> str:

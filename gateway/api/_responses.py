@@ -24,6 +24,7 @@ from greenroom.gateway._errors import bad_request, not_found
 from greenroom.gateway._naming import check_session, new_response_id, new_session, session_of
 from greenroom.gateway.api._bodies import Body, body_of, describe_body, once, pick_busy, pick_session
 from greenroom.gateway.api._continuations import Continuations, ResponseTurn
+from greenroom.gateway.api._description import STREAM, TURN_ERRORS, errors
 from greenroom.gateway.api._replies import TurnReply
 from greenroom.gateway.api._response_items import messages_of, options_of, unsupported
 from greenroom.gateway.api._response_shape import ResponseShape
@@ -70,7 +71,11 @@ def router(stage: Stage) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["OpenAI"])
     continuations = Continuations(stage.endings)
 
-    @routes.post("/responses", openapi_extra=describe_body(ResponsesBody))
+    @routes.post(
+        "/responses",
+        openapi_extra=describe_body(ResponsesBody),
+        responses={200: {"content": STREAM}, **errors(404, *TURN_ERRORS)},
+    )
     async def create_response(request: Request) -> Response:
         """Take a turn of a session, a new one if none is named.
 
@@ -92,7 +97,7 @@ def router(stage: Stage) -> APIRouter:
         turn = ResponseTurn(
             continuations,
             response_id,
-            body.previous_response_id,
+            body.previous_response_id or None,
             stage,
             caller,
             session,

@@ -9,12 +9,14 @@ once.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from typing import TYPE_CHECKING, Any
 
 from greenroom import RoomClosed
 from greenroom.gateway import _commands as commands
 from greenroom.gateway._admission import Ticket
+from greenroom.gateway._aside import on_a_thread
 from greenroom.gateway._errors import ApiError, api_error, bad_request, not_found
 from greenroom.gateway._naming import new_session
 
@@ -87,14 +89,16 @@ async def _found(stage: Stage, key: str, name: str, wanted: Begin) -> None:
     mine = {"previous": wanted.previous, "metadata": dict(wanted.metadata or {})}
     settings = stage.room.settings(key)
     # In one step: of two who begin it, one does.
-    if await asyncio.to_thread(settings.setdefault, SETTING, mine) is not mine:
+    if await on_a_thread(settings.setdefault, SETTING, mine) is not mine:
         raise _exists(name)
     store = stage.room.store
     if store is not None:
         try:
             await commands.ask_store(store.create_session_soon(key, key=key, source="gateway"))
         except BaseException:
-            await asyncio.to_thread(stage.room.end, key)  # so that it can be begun once more
+            await on_a_thread(
+                functools.partial(stage.room.end, key)
+            )  # so that it can be begun once more
             raise
 
 
@@ -114,5 +118,5 @@ async def beginning_of(stage: Stage, key: str, *, in_room: bool) -> dict[str, An
     found: dict[str, Any] | None = None
     if in_room:
         with commands.translated():
-            found = await asyncio.to_thread(stage.room.settings(key).get, SETTING)
+            found = await on_a_thread(stage.room.settings(key).get, SETTING)
     return found or {"previous": None, "metadata": {}}

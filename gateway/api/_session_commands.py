@@ -14,7 +14,9 @@ from fastapi import APIRouter, Path, Query, Request
 
 from greenroom.gateway import _commands as commands
 from greenroom.gateway._errors import ApiError
+from greenroom.gateway._naming import LONGEST_SESSION
 from greenroom.gateway.api._bodies import body_of, describe_body
+from greenroom.gateway.api._description import errors
 from greenroom.gateway.api._session_beginnings import begin_session, beginning_of, key_of
 from greenroom.gateway.api._session_lists import list_sessions
 from greenroom.gateway.api._session_models import (
@@ -37,14 +39,21 @@ __all__ = ["router"]
 _AT_REST = {"cached": False, "waiting": 0, "idle_seconds": None, "last_reason": None}
 """What holds of every session that is not in the room."""
 
-Name = Annotated[str, Path(description="The session's name, percent-encoded.")]
+Name = Annotated[
+    str,
+    Path(
+        description="The session's name, percent-encoded.",
+        examples=["anna"],
+        json_schema_extra={"minLength": 1, "maxLength": LONGEST_SESSION},  # `key_of` says it better
+    ),
+]
 
 
 def router(stage: Stage) -> APIRouter:
     """The routes."""
     routes = APIRouter(prefix="/v1/sessions", tags=["Sessions"])
 
-    @routes.get("")
+    @routes.get("", responses=errors(503))
     async def list_your_sessions(
         request: Request,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -61,7 +70,12 @@ def router(stage: Stage) -> APIRouter:
             stage, _caller(request), after=after, limit=limit, state=state, stored=stored
         )
 
-    @routes.post("", status_code=201, openapi_extra=describe_body(Begin))
+    @routes.post(
+        "",
+        status_code=201,
+        openapi_extra=describe_body(Begin, required=False),
+        responses=errors(404, 409, 429, 503),
+    )
     async def begin_a_session(request: Request) -> SessionShown:
         """Begin a session. The work of the `previous` one is committed behind the answer."""
         # All of it may be left out.
@@ -70,7 +84,7 @@ def router(stage: Stage) -> APIRouter:
         name = await begin_session(stage, caller, wanted)
         return await _shown(stage, caller, name)
 
-    @routes.post("/{session:path}/commit")
+    @routes.post("/{session:path}/commit", responses=errors(404, 502, 503))
     async def commit_a_session(
         request: Request,
         session: Name,
@@ -83,24 +97,24 @@ def router(stage: Stage) -> APIRouter:
             raise _commit_failed(done["note"] if caller.operator else "")
         return Committed(id=session, **_only(done, "outcome", "committed", "left"))
 
-    @routes.post("/{session:path}/evict")
+    @routes.post("/{session:path}/evict", responses=errors(404, 503))
     async def evict_an_agent(request: Request, session: Name) -> Evicted:
         """Release the agent, now or when its turn ends. The session stays."""
         done = await commands.evict(stage, key_of(_caller(request), session))
         return Evicted(id=session, evicted=done["evicted"])
 
-    @routes.post("/{session:path}/interrupt")
+    @routes.post("/{session:path}/interrupt", responses=errors(404, 503))
     async def interrupt_a_turn(request: Request, session: Name) -> Interrupted:
         """Interrupt the turn that runs."""
         done = await commands.interrupt(stage, key_of(_caller(request), session))
         return Interrupted(id=session, interrupted=done["interrupted"])
 
-    @routes.get("/{session:path}")
+    @routes.get("/{session:path}", responses=errors(404, 503))
     async def show_a_session(request: Request, session: Name) -> SessionShown:
         """Show how a session is, and why."""
         return await _shown(stage, _caller(request), session)
 
-    @routes.delete("/{session:path}")
+    @routes.delete("/{session:path}", responses=errors(404, 409, 503))
     async def end_a_session(
         request: Request,
         session: Name,

@@ -7,9 +7,9 @@ that the room has as well.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
+from greenroom.gateway._aside import on_a_thread
 from greenroom.gateway._commands import STORED, ask_store
 from greenroom.gateway.api._session_models import Session, SessionList
 
@@ -53,7 +53,7 @@ async def list_sessions(
     stage: Stage, caller: Caller, *, after: str, limit: int, state: str | None, stored: bool
 ) -> SessionList:
     """A page of the caller's sessions, those whose names come after `after`."""
-    rows = await asyncio.to_thread(stage.room.snapshot)
+    rows = await on_a_thread(stage.room.snapshot)
     live = {name: row for row in rows if (name := caller.session(row.key)) is not None}
     found = {
         name: session_of_room(name, row)

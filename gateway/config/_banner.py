@@ -35,7 +35,7 @@ def curl(url: str, *, token: bool) -> list[str]:
 
 
 def show_ready(url: str, config: Config) -> None:
-    """Say where the server is, once it listens."""
+    """Say where the server is, once it listens. Raises `BrokenPipeError` if nobody reads that."""
     url = url.rstrip("/")
     first, *rest = curl(url, token=bool(config.tokens))
     hint = "Try it, with the secret of a token in GREENROOM_TOKEN:"
@@ -52,9 +52,13 @@ def show_ready(url: str, config: Config) -> None:
         "",
     ]
     console = _console()
-    for number, line in enumerate(lines):
-        console.print(line, style="bold" if number == 0 else None, soft_wrap=True)
-    sys.stdout.flush()
+    try:
+        for number, line in enumerate(lines):
+            console.print(line, style="bold" if number == 0 else None, soft_wrap=True)
+        sys.stdout.flush()
+    except SystemExit:  # so Rich ends a command whose reader has gone: a server goes on
+        msg = "nobody reads what it prints"
+        raise BrokenPipeError(msg) from None
 
 
 def show_findings(findings: Iterable[Finding]) -> int:

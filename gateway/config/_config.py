@@ -34,7 +34,7 @@ __all__ = [
 
 NEEDS_RESTART = frozenset({"host", "port", "store", "durability", "agent", "log_format"})
 """What a running server cannot change. Everything else is live: limits, timeouts, tokens, figures of the
-policy, options of the agent, the model's name, the log level."""
+policy, options of the agent (unless it is another agent), the model's name, the log level."""
 
 
 class BadConfig(ValueError):
@@ -171,8 +171,11 @@ def live_changes(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
     The first is the old configuration with all of the new one that is live. Raises `BadConfig` if that
     makes no sense, such as a server that still listens on all addresses while its last token is gone.
     """
-    live = replace(new, **{name: getattr(old, name) for name in NEEDS_RESTART})
-    return live, tuple(name for name in changed_names(old, new) if name in NEEDS_RESTART)
+    later = NEEDS_RESTART
+    if new.agent != old.agent:
+        later |= {"agent_options"}  # they are meant for the other one
+    live = replace(new, **{name: getattr(old, name) for name in later})
+    return live, tuple(name for name in changed_names(old, new) if name in later)
 
 
 def changed_names(old: Config, new: Config) -> tuple[str, ...]:

@@ -104,8 +104,9 @@ def from_environment(environ: Mapping[str, str]) -> Layer:
     _token_variables(layer, rest)
     for variable in sorted(rest):
         if variable.startswith(AGENT_OPTION) and variable != AGENT_OPTION:
-            name = variable.removeprefix(AGENT_OPTION).lower()
-            layer.agent_options[name] = Given(toml_or_text(rest[variable]), f"variable {variable}")
+            name, value = variable.removeprefix(AGENT_OPTION).lower(), rest[variable]
+            if value:
+                layer.agent_options[name] = Given(toml_or_text(value), f"variable {variable}")
         elif not _NOT_OURS.fullmatch(variable):
             _unknown_variable(layer, variable)
     return layer
@@ -138,7 +139,7 @@ def from_file(path: Path) -> Layer:
     except OSError as error:
         layer.problems.append(Problem("config", f"cannot be read: {error.strerror}", str(path)))
         return layer
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         layer.problems.append(Problem("config", f"is no TOML: {error}", str(path)))
         return layer
     _top_level(layer, content, path)

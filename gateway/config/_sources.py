@@ -107,7 +107,9 @@ class _Reading:
             try:
                 (figures if SETTINGS[name].policy else values)[name] = _parse(name, given.value)
             except ValueError as error:
-                self._problem(name, f"{name} {error}")
+                # What was given for a store is not shown: there may be a password in it.
+                wrong = "must be a text" if name == "store" else str(error)
+                self._problem(name, f"{name} {wrong}")
         if "store" not in self._settings:
             values["store"] = f"sqlite:///{default_store()}"
         values["policy"] = self._policy(figures)

@@ -43,8 +43,10 @@ def whole(given: Any) -> int:
     """A whole number."""
     if isinstance(given, str) and re.fullmatch(r"-?[0-9]{1,18}(_[0-9]{1,18})*", given.strip()):
         return int(given)
-    if _is_number(given) and math.isfinite(given) and given == int(given):
+    if isinstance(given, float) and given.is_integer():
         return int(given)
+    if _is_number(given) and isinstance(given, int):
+        return given
     msg = f"must be a whole number, not {given!r}"
     raise ValueError(msg)
 
@@ -56,7 +58,7 @@ def seconds(given: Any) -> float:
     (1.5, 600.0, 0.25, 7.0)
     """
     if _is_number(given):
-        return float(given)
+        return _float(given)
     number, unit = _split(given)
     if number is None or unit not in _TIMES:
         msg = f"must be seconds, or a duration such as 500ms, 30s, 10m, 1h or 7d, not {given!r}"
@@ -82,7 +84,7 @@ def octets(given: Any) -> int:
 def share(given: Any) -> float:
     """A part of the whole: `0.9` or `90%`."""
     if _is_number(given):
-        return float(given)
+        return _float(given)
     number, unit = _split(given)
     if number is None or unit not in ("", "%"):
         msg = f"must be a share such as 0.9 or 90%, not {given!r}"
@@ -167,6 +169,13 @@ KINDS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 def _split(given: Any) -> tuple[str | None, str]:
     found = _NUMBER.fullmatch(given.strip()) if isinstance(given, str) else None
     return (None, "") if found is None else (found[1], found[2])
+
+
+def _float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # TOML knows no largest number
+        return math.inf
 
 
 def _is_number(value: object) -> TypeGuard[float]:

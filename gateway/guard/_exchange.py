@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from greenroom.gateway._errors import ApiError
     from greenroom.gateway.guard._limits import Body
 
-__all__ = ["POLICY", "Exchange"]
+__all__ = ["HEADERS", "POLICY", "Exchange"]
 
 access = logging.getLogger("greenroom.gateway.access")
 
@@ -50,7 +50,9 @@ _UNLESS_SET: Headers = [
     (b"content-security-policy", POLICY.encode()),
     (b"cache-control", b"no-store"),
 ]
-_ALL = _ALWAYS + _UNLESS_SET
+HEADERS = _ALWAYS + _UNLESS_SET
+"""What every answer has that says nothing else."""
+
 _OWN = frozenset(name for name, _ in _UNLESS_SET)
 
 _EXPOSED = b"retry-after, x-greenroom-recorded, x-greenroom-session, x-request-id"
@@ -113,7 +115,7 @@ class Exchange:
             dressed += _ALWAYS
             dressed += [header for header in _UNLESS_SET if header[0] not in own]
         else:
-            dressed += _ALL
+            dressed += HEADERS
         if self.origin is not None:
             dressed += [
                 (b"access-control-allow-origin", self.origin),

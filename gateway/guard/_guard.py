@@ -41,11 +41,13 @@ if TYPE_CHECKING:
 
     Found = dict[bytes, bytes]
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "is_open"]
 
 logger = logging.getLogger("greenroom.gateway")
 
-OPEN = frozenset({"/", "/favicon.ico", "/healthz", "/readyz", "/login", "/login/state", "/logout"})
+OPEN = frozenset(
+    {"/", "/docs", "/favicon.ico", "/healthz", "/readyz", "/login", "/login/state", "/logout"}
+)
 """What nobody needs a token for, beside the files of the page: nothing in them is about anybody."""
 
 OPEN_FOLDER = "/page/"
@@ -72,6 +74,11 @@ ONCE = frozenset({b"authorization", b"content-length", b"host", b"origin"})
 SAFE = frozenset({"GET", "HEAD"})
 
 _HEADER_NAMES = re.compile(rb"[A-Za-z0-9, _-]{1,1000}")
+
+
+def is_open(path: str) -> bool:
+    """Whether nobody needs a token for it."""
+    return path in OPEN or path.startswith(OPEN_FOLDER)
 
 
 class Guard:
@@ -102,12 +109,12 @@ class Guard:
                 raise problem
             self._check_host(found)
             path = _route_path(scope)
-            is_open = path in OPEN or path.startswith(OPEN_FOLDER)
-            self._check_origin(scope, found, exchange, is_open=is_open)
+            free = is_open(path)
+            self._check_origin(scope, found, exchange, is_open=free)
             if exchange.origin is not None and b"access-control-request-method" in found:
                 await exchange.answer(204, _preflight(found))
                 return
-            self._check_caller(scope, found, exchange, path, is_open=is_open)
+            self._check_caller(scope, found, exchange, path, is_open=free)
             if b"content-length" in found or b"transfer-encoding" in found:
                 check_length(self._config, found.get(b"content-length"))
                 exchange.body = Body(self._config, receive)

@@ -35,8 +35,8 @@ class Hosts:
         address = _address(config.host)
         self._any_address = address is not None and not address.is_loopback
         self._names = {"localhost", config.host.lower(), *_own_name(self._any_address)}
-        self._endings = tuple(name[1:].lower() for name in config.allowed_hosts if name.startswith("*."))
-        self._configured = {_split(_bracketed(name)) for name in config.allowed_hosts}
+        self._configured = {_split(_bracketed(name)) for name in config.allowed_hosts if name[0] != "*"}
+        self._below = [_split(name[2:]) for name in config.allowed_hosts if name.startswith("*.")]
         self._origins = {origin.lower().encode() for origin in config.allowed_origins}
         self._known: set[bytes] = set()
 
@@ -58,7 +58,9 @@ class Hosts:
             return True
         if name in self._names or (name, "") in self._configured or (name, port) in self._configured:
             return True
-        return address is None and name.endswith(self._endings)
+        return address is None and any(
+            name.endswith(f".{above}") and wanted in ("", port) for above, wanted in self._below
+        )
 
     def owns(self, origin: bytes, scheme: str, host: bytes) -> bool:
         """Whether a page of this origin came from the server itself, as `host`.

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, RedirectResponse
 
 from greenroom.gateway._errors import ApiError, bad_request
+from greenroom.gateway.api._description import errors
 from greenroom.gateway.guard._keys import COOKIE, LIFETIME, LOCAL, KeyRing
 
 if TYPE_CHECKING:
@@ -55,6 +56,14 @@ _DESCRIPTION: dict[str, Any] = {
 
 class _Login(BaseModel):
     token: str
+
+
+class LoginState(BaseModel):
+    """Who is logged in."""
+
+    needed: bool = Field(description="Whether the server has tokens.")
+    who: str | None = Field(description="The name of the token that was shown.")
+    operator: bool = Field(description="Whether it is an operator's.")
 
 
 class Attempts:
@@ -109,15 +118,21 @@ def router(stage: Stage) -> APIRouter:
     routes = APIRouter(tags=["Login"])
     ring, attempts = KeyRing(stage), Attempts()
 
-    @routes.post("/login", openapi_extra=_DESCRIPTION)
+    @routes.post(
+        "/login",
+        response_model=LoginState,
+        openapi_extra=_DESCRIPTION,
+        responses={303: {"description": "To the page, after a form."}, **errors(401, 429)},
+    )
     async def log_in(request: Request) -> Response:
         """Show a token, and get a cookie for the page."""
         address = request.client.host if request.client else ""
+        secret, is_form = await _secret_of(request)
+        # When the token is there, and not before: many could be on their way at once.
         wait = attempts.wait(address)
         if wait:
             msg = "Too many wrong tokens came from your address. Try again later."
             raise ApiError(429, msg, type="rate_limit_error", code="too_many_attempts", retry_after=wait)
-        secret, is_form = await _secret_of(request)
         keys = ring.keys
         token = keys.token(secret.encode())
         if keys.needed and token is None:
@@ -130,14 +145,14 @@ def router(stage: Stage) -> APIRouter:
             _set_cookie(request, response, keys.cookie(token, int(time.time()) + LIFETIME), LIFETIME)
         return response
 
-    @routes.post("/logout")
+    @routes.post("/logout", status_code=204)
     async def log_out(request: Request) -> Response:
         """Forget the cookie."""
         response = Response(status_code=204)
         _set_cookie(request, response, "", 0)
         return response
 
-    @routes.get("/login/state")
+    @routes.get("/login/state", response_model=LoginState)
     async def show_login(request: Request) -> Response:
         """Whether a token is needed, and whose the browser has shown."""
         return _state(ring.keys, request.scope["state"]["caller"])

@@ -11,6 +11,9 @@ its own, as `http=`:
     answer      must be taken within `send_timeout`, or the connection is cut: what runs for it sees that
                 its client is gone, as if it had hung up
     hanging up  ends all requests that were sent, and not only the last
+    nonsense    is refused as everything else is: in the form that errors have                    400
+    upgrades    are not offered: who asks for one, as Java's client does, is answered all the same. The
+                parser would take all that follows such a head, the body too, for another protocol
 
 A request that comes in one piece, as nearly all do, costs no timer.
 """
@@ -18,11 +21,13 @@ A request that comes in one piece, as nearly all do, costs no timer.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from greenroom.gateway._errors import ApiError
+from greenroom.gateway._errors import ApiError, bad_request
+from greenroom.gateway.guard._exchange import HEADERS
 from greenroom.gateway.guard._limits import headers_too_large
 
 if TYPE_CHECKING:
@@ -32,7 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["protocol_of"]
 
-_REASONS = {408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+_REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+_UPGRADE = re.compile(rb"\r\nupgrade(?=[ \t]*:)", re.IGNORECASE)
 
 
 class _Protocol(HttpToolsProtocol):
@@ -56,6 +62,8 @@ class _Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         cycle, between_bodies = self.cycle, self._in_head or not self._in_message
+        if not self._in_message:
+            data = _without_upgrade(data)
         super().data_received(data)
         if between_bodies and self._in_head and self.cycle is cycle:  # all of it is of this head
             self._head_size += len(data)
@@ -106,17 +114,24 @@ class _Protocol(HttpToolsProtocol):
         self.transport.close()
         self._cut_unless_taken()
 
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(bad_request(msg))
+
+    def _unsupported_upgrade_warning(self) -> None:
+        pass  # uvicorn would have the operator install something
+
     def _refuse(self, error: ApiError) -> None:
-        if not self._idle:
+        if not self._idle and (self._overtaken or self.cycle.response_started):
             # The client sends the next request without waiting for this one's answer. It gets neither.
             self.transport.abort()
             return
         body = json.dumps(error.body()).encode()
         head = (
             b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
-            b"cache-control: no-store\r\nconnection: close\r\n\r\n"
+            b"connection: close\r\n%s\r\n"
         )
-        self.transport.write(head % (error.status, _REASONS[error.status], len(body)) + body)
+        more = b"".join(b"%s: %s\r\n" % header for header in HEADERS)
+        self.transport.write(head % (error.status, _REASONS[error.status], len(body), more) + body)
         self.transport.close()
         self._cut_unless_taken()
 
@@ -174,6 +189,14 @@ class _Protocol(HttpToolsProtocol):
             cycle.message_event.set()
         self._overtaken.clear()
         self.pipeline.clear()
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """What a client sends, without a wish for another protocol in the head that this begins with."""
+    end = data.find(b"\r\n\r\n")
+    if not _UPGRADE.search(data, 0, end + 2):
+        return data
+    return _UPGRADE.sub(b"\r\nx-upgrade", data[:end]) + data[end:]
 
 
 def protocol_of(stage: Stage) -> type[asyncio.Protocol]:

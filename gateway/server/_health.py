@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter
+from pydantic import BaseModel
 from starlette.responses import JSONResponse
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ PATHS = ("/healthz", "/readyz")
 
 PATIENCE = 2.0
 """Seconds within which the room's actors answer, if they are well."""
+
+
+class Health(BaseModel):
+    """How the server is."""
+
+    status: Literal["ok", "ready", "draining", "stalled"]
 
 
 def router(stage: Stage) -> APIRouter:
@@ -45,10 +52,10 @@ def router(stage: Stage) -> APIRouter:
         return _answer(200, "ready") if await _answers(stage) else _answer(503, "stalled")
 
     refused: dict[int | str, dict[str, Any]] = {
-        503: {"description": "It drains, or its room does not answer."}
+        503: {"model": Health, "description": "It drains, or its room does not answer."}
     }
-    routes.get("/healthz", response_class=JSONResponse)(healthz)
-    routes.get("/readyz", response_class=JSONResponse, responses=refused)(readyz)
+    routes.get("/healthz", response_model=Health)(healthz)
+    routes.get("/readyz", response_model=Health, responses=refused)(readyz)
     routes.head("/healthz", include_in_schema=False)(healthz)
     routes.head("/readyz", include_in_schema=False)(readyz)
     return routes

@@ -183,7 +183,10 @@ class Life:
                 await self._reconfigure()
             except Exception as error:
                 logger.error("The configuration stays as it was. Reading it again failed: %s", error)
-            self._notifier.tell(READY=1)
+            if (
+                not self._stage.draining
+            ):  # if it does by now, STOPPING has been said, and is the last word
+                self._notifier.tell(READY=1)
 
     async def _reconfigure(self) -> None:
         old, new = self._stage.config, await on_a_thread(self._reload)

@@ -15,7 +15,8 @@ What is sent (server-sent events, `GET /room/events`):
 Counters are cheap and are taken at each look. Rows cost an answer from every session: see `_survey.py`.
 
 Everything here belongs to the event loop. The room calls `_heard` on a thread of its own, which puts the
-event into a deque, and wakes the loop if somebody watches.
+event into a deque, and wakes the loop if somebody watches. What blocks runs on threads of its own, and
+not on those of the loop's executor: agents may use them all.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 
 from greenroom.gateway._agent import BadRequest
+from greenroom.gateway._aside import on_a_thread
 from greenroom.gateway._errors import ApiError
 from greenroom.gateway._performance import Interrupted
 from greenroom.gateway.api._replies import ClientGone
@@ -80,6 +82,7 @@ class Live:
         self._streams: dict[Stream, None] = {}
         self._looking: asyncio.Task[None] | None = None
         self._ended = False
+        self._tokens = stage.config.tokens
         self._picture: dict[str, Any] | None = None
         self._whole: bytes | None = None
         self._survey: Survey | None = None
@@ -139,7 +142,7 @@ class Live:
         told = event_bytes("happened", last) if last else b""
         bye = told + event_bytes("bye", {"draining": self._stage.draining})
         await asyncio.gather(*(stream.end(bye) for stream in list(self._streams)))
-        await asyncio.to_thread(self._stop_listening)
+        await on_a_thread(self._stop_listening)
 
     # Looking.
 
@@ -186,7 +189,8 @@ class Live:
         stage = self._stage
         stats = await stage.room.supervisor.stats()
         running, waiting = await stage.admission.figures()
-        await asyncio.to_thread(survey.take, touched, dict(self._turns))
+        turns = dict(self._turns)
+        await on_a_thread(lambda: survey.take(touched, turns))
         if time.monotonic() >= self._memory[0] + MEMORY_EVERY:
             self._memory = (time.monotonic(), memory_held())
         return {
@@ -204,7 +208,7 @@ class Live:
             survey = Survey(self._stage.room)
             picture = await self._look(survey)
         self._take_heard()
-        rows, found = await asyncio.to_thread(survey.find, text, state, most)
+        rows, found = await on_a_thread(lambda: survey.find(text, state, most))
         happened = list(self._happened)
         return {**picture, "sessions": rows, "found": found, "happened": happened, "now": time.time()}
 
@@ -244,6 +248,7 @@ class Live:
 
     def _look_after(self) -> None:
         """Let a quiet connection know that there is somebody, and let go of whoever reads nothing."""
+        self._ask_who_they_are()
         now = asyncio.get_running_loop().time()
         stuck_since = now - self._stage.config.send_timeout
         for stream in [stream for stream in self._streams if stream.is_stuck(stuck_since)]:
@@ -251,6 +256,12 @@ class Live:
             stream.drop()
         quiet = [stream for stream in self._streams if stream.last < now - BEAT_AFTER]
         self._tell_to(quiet, BEAT)
+
+    def _ask_who_they_are(self) -> None:
+        """When tokens have changed, end all streams: who may watch comes back, and shows a good one."""
+        tokens, self._tokens = self._tokens, self._stage.config.tokens
+        if tokens != self._tokens:
+            self._stage.behind(_send_away(list(self._streams)))
 
     # What happens: on a thread of the room's.
 
@@ -320,6 +331,10 @@ class Live:
             self._note({"kind": "hangup", "key": key})
         else:
             self._note({"kind": "failure", "failed": "turn", "key": key, "error": error_text(error)})
+
+
+async def _send_away(streams: list[Stream]) -> None:
+    await asyncio.gather(*(stream.end(b"") for stream in streams))
 
 
 def _refusal(watching: int, ended: bool) -> ApiError:

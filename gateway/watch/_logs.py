@@ -44,6 +44,9 @@ QUIET = (
 )
 """Loggers that tell of every chunk, statement or request, with what is in it."""
 
+ROOM = ("greenroom.actors", "greenroom.supervisor", "greenroom.store")
+"""Loggers of what serves all sessions. Their lines name the one that they are about."""
+
 SHORTEST_SECRET = 6
 """What is shorter would be found in ordinary words."""
 
@@ -84,8 +87,12 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
 
 def _add_context(record: logging.LogRecord) -> bool:
     # Where the record is made: a formatter may run in another context.
-    record.request_id = getattr(record, "request_id", None) or request_id.get()
-    record.session = getattr(record, "session", None) or session_key.get()
+    request, session = request_id.get(), session_key.get()
+    if session and record.name.startswith(ROOM) and session not in record.getMessage():
+        # The room works in the context of whoever sent it the last message, and is at something else.
+        request = session = ""
+    record.request_id = getattr(record, "request_id", None) or request
+    record.session = getattr(record, "session", None) or session
     return True
 
 

@@ -15,7 +15,6 @@ Registry and metrics belong to one stage. The library's metrics may be used by a
 
 from __future__ import annotations
 
-import asyncio
 import platform
 import time
 from importlib.metadata import version
@@ -36,7 +35,9 @@ from greenroom import (
     Reason,
     StoreFailure,
 )
+from greenroom.gateway._aside import on_a_thread
 from greenroom.gateway._errors import ApiError
+from greenroom.gateway.api._description import errors
 from greenroom.gateway.watch._metrics_room import Scrape, figures_of
 from greenroom.gateway.watch._outcomes import OUTCOMES, outcome_of
 from greenroom.gateway.watch._timed_store import OPERATIONS, TimedStore
@@ -258,8 +259,9 @@ class Metrics:
         """All metrics, and the media type of that: the one that fits the `Accept` header."""
         scrape = Scrape(self.registry, await figures_of(self._stage))
         encode, media_type = choose_encoder(accept)
-        # On a thread: this reads files and writes hundreds of lines, and turns are not to wait for it.
-        return await asyncio.to_thread(encode, scrape), media_type
+        # On a thread: this reads files and writes hundreds of lines, and turns are not to wait for it;
+        # nor it for them, as in the loop's executor, which agents may use.
+        return await on_a_thread(lambda: encode(scrape)), media_type
 
 
 def router(metrics: Metrics) -> APIRouter:
@@ -267,7 +269,7 @@ def router(metrics: Metrics) -> APIRouter:
     routes = APIRouter(tags=["Operation"])
     media: dict[str, Any] = {"text/plain": {}, "application/openmetrics-text": {}}
 
-    @routes.get("/metrics", response_class=Response, responses={200: {"content": media}})
+    @routes.get("/metrics", response_class=Response, responses={200: {"content": media}, **errors(503)})
     async def show_metrics(request: Request) -> Response:
         """Figures of the server, for Prometheus, in its text format or as OpenMetrics."""
         caller = request.scope["state"]["caller"]

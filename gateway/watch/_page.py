@@ -18,12 +18,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.routing import Route
 
 from greenroom.gateway import _commands
 from greenroom.gateway._errors import ApiError, bad_request, not_found
 from greenroom.gateway._naming import Caller
+from greenroom.gateway.api._description import errors
 from greenroom.gateway.watch._picture import STATES
 from greenroom.gateway.watch._survey import MOST_ROWS
 
@@ -45,13 +46,30 @@ TYPES = {
 PATIENCE = 10.0
 """Seconds that somebody who looks at a page waits for a commit."""
 
-Key = Annotated[str, Field(min_length=1, max_length=300, description="The room's key: tenant/session.")]
+
+def _printable(key: str) -> str:
+    """No session has another name, and not every store could be asked for one."""
+    if not key.isprintable():
+        raise ValueError("a key is made of printable characters")
+    return key
+
+
+Key = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=300,
+        description="The room's key: tenant/session.",
+        examples=["local/anna"],
+    ),
+    AfterValidator(_printable),
+]
 
 
 class SessionBody(BaseModel):
     """Names a session of the room."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     key: Key
 
@@ -62,7 +80,7 @@ class EndBody(SessionBody):
     interrupt: bool = Field(False, description="Interrupt its turn, rather than wait for its end.")
 
 
-def operator(request: Request) -> Caller:
+async def operator(request: Request) -> Caller:
     """Whoever calls, if they may see and command the whole room."""
     return check_operator(request.scope)
 
@@ -143,10 +161,13 @@ def _looks(live: Live) -> APIRouter:
     routes = APIRouter(prefix="/room", tags=["Room"], dependencies=[Depends(operator)])
     routes.routes.append(Route("/room/events", _Events(live), methods=["GET"], include_in_schema=False))
 
-    @routes.get("/state")
+    @routes.get("/state", responses=errors(503))
     async def show_room(
         text: Annotated[str, Query(max_length=300, description="Part of a key.")] = "",
-        state: Annotated[str, Query(description=f"One of: {', '.join(STATES)}.")] = "",
+        state: Annotated[
+            str,
+            Query(description="Only those in this state.", json_schema_extra={"enum": ["", *STATES]}),
+        ] = "",
         limit: Annotated[int, Query(ge=1, le=1000)] = MOST_ROWS,
     ) -> dict[str, Any]:
         """How the room is: counters, limits, memory, what happened last, and the sessions that are asked
@@ -166,27 +187,27 @@ def _looks(live: Live) -> APIRouter:
 def _orders(stage: Stage) -> APIRouter:
     routes = APIRouter(prefix="/room/sessions", tags=["Room"], dependencies=[Depends(operator)])
 
-    @routes.get("/explain")
+    @routes.get("/explain", responses=errors(404, 503))
     async def explain_any_session(key: Annotated[Key, Query()]) -> dict[str, Any]:
         """Why a session is as it is: what keeps it, and what is uncommitted."""
         return await _commands.explain(stage, key)
 
-    @routes.post("/commit")
+    @routes.post("/commit", responses=errors(404, 503))
     async def commit_any_session(body: SessionBody) -> dict[str, Any]:
         """Have a session's completed turns committed. What takes longer than a few seconds goes on."""
         return await _commands.commit(stage, body.key, timeout=PATIENCE)
 
-    @routes.post("/evict")
+    @routes.post("/evict", responses=errors(404, 503))
     async def evict_any_session(body: SessionBody) -> dict[str, Any]:
         """Release a session's agent, now or when its turn ends. Its next turn builds another one."""
         return await _commands.evict(stage, body.key)
 
-    @routes.post("/end")
+    @routes.post("/end", responses=errors(404, 503))
     async def end_any_session(body: EndBody) -> dict[str, Any]:
         """End a session for good, now or when its turn ends."""
         return await _commands.end(stage, body.key, interrupt=body.interrupt)
 
-    @routes.post("/interrupt")
+    @routes.post("/interrupt", responses=errors(404, 503))
     async def interrupt_any_session(body: SessionBody) -> dict[str, Any]:
         """Interrupt a session's turn."""
         return await _commands.interrupt(stage, body.key)

@@ -62,15 +62,10 @@ class ServerProcess:
         self, arguments: list[str], folder: Path, variables: Mapping[str, str], how: Mapping[str, Any]
     ) -> None:
         self._log = folder / "server.log"
-        options: dict[str, Any] = {"stdin": subprocess.DEVNULL, **how}
         with self._log.open("ab") as log:
+            options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, **how}
             self.process: subprocess.Popen[Any] = subprocess.Popen(
-                arguments,
-                cwd=ROOT,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment(**variables),
-                **options,
+                arguments, cwd=ROOT, stderr=log, env=environment(**variables), **options
             )
 
     def log(self) -> str:

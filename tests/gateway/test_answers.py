@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from greenroom.gateway import ChatRequest, Usage
+from greenroom.gateway import ChatRequest, Finish, Usage
 from greenroom.gateway._answers import answer_of
 from tests.actors.actors import PATIENCE
 
@@ -200,3 +200,73 @@ def test_a_loop_that_ends_first_is_no_concern_of_the_thread() -> None:
     asyncio.run(ask())
     gate.set()
     assert over.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("answer", ALL)
+def test_a_function_that_a_decorator_has_hidden_is_of_the_same_kind(answer: Callable[..., Any]) -> None:
+    @functools.wraps(answer)
+    def hidden(request: ChatRequest) -> Any:
+        return answer(request)
+
+    assert asyncio.run(pieces(hidden)) == ["hello", USAGE]
+
+
+@pytest.mark.parametrize("hide", [False, True])
+def test_a_generator_that_a_coroutine_returned_is_closed_with_the_answer(hide: bool) -> None:
+    closed: list[bool] = []
+
+    async def words() -> AsyncIterator[str]:
+        try:
+            yield "one"
+            yield "two"
+        finally:
+            await asyncio.sleep(0)
+            closed.append(True)
+
+    async def answer(_: ChatRequest) -> Any:
+        return words()
+
+    async def ask() -> None:
+        given: Any = (lambda request: answer(request)) if hide else answer
+        answer_: Any = answer_of(Agent(given), REQUEST)
+        assert await anext(answer_) == "one"
+        await answer_.aclose()
+        assert closed == [True]
+
+    asyncio.run(ask())
+
+
+def test_nothing_in_the_place_of_a_piece_is_not_the_end() -> None:
+    def answer(_: ChatRequest) -> Iterator[Any]:
+        yield "one"
+        yield None
+        yield "two"
+
+    assert asyncio.run(pieces(answer)) == ["one", None, "two"]  # and refused by whoever sends them
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_generator_that_cannot_be_closed_leaves_a_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def answer(_: ChatRequest) -> Iterator[str]:
+        try:
+            yield "one"
+        finally:
+            raise OSError("cannot clean up")
+
+    async def ask() -> None:
+        answer_: Any = answer_of(Agent(answer), REQUEST)
+        await anext(answer_)
+        await answer_.aclose()
+
+    asyncio.run(ask())
+    assert "An answer could not be closed" in caplog.text
+
+
+def test_pieces_that_could_not_be_written_down_are_refused_where_they_are_made() -> None:
+    wrong: Any = None
+    with pytest.raises(TypeError, match="completion_tokens must be a whole number, not None"):
+        Usage(prompt_tokens=1, completion_tokens=wrong)
+    with pytest.raises(TypeError, match="must be text, not None"):
+        Finish(wrong)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.gateway.agents_for_tests import Troupe
 from tests.gateway.clients import playing, user
+
+if TYPE_CHECKING:
+    from greenroom import BuildContext
+    from greenroom.gateway import ChatRequest
 
 CHAT = "/v1/chat/completions"
 
@@ -79,6 +85,12 @@ def test_the_agent_gets_what_the_client_sent_and_the_gateway_keeps_what_is_its_o
         (b"[]", "application/json", "object"),
         (b'{"messages": [{"role": "user", "content": "\xff"}]}', "application/json", "JSON"),
         (b'{"messages": [{"role": "user", "content": "\\ud800"}]}', "application/json", "JSON"),
+        (b'{"messages": [{"role": "user", "content": "a", "x": NaN}]}', "application/json", "JSON"),
+        (
+            b'{"messages": [{"role": "user", "content": "a"}], "x": -Infinity}',
+            "application/json",
+            "JSON",
+        ),
         (b"messages=1", "application/x-www-form-urlencoded", "application/json"),
     ],
 )
@@ -110,6 +122,43 @@ def test_text_that_is_no_ascii_comes_through_both_ways() -> None:
                 else answer.json()["choices"][0]["message"]["content"]
             )
             assert said == "1: çà 🎭"
+
+
+def test_words_that_would_be_numbers_elsewhere_may_be_said() -> None:
+    with playing() as play:
+        answer = play.http().post(CHAT, json={"messages": user("NaN Infinity")})
+        assert answer.json()["choices"][0]["message"]["content"] == "1: NaN Infinity"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_half_a_character_of_the_agents_does_not_cost_the_answer(stream: bool) -> None:
+    with playing(Halves()) as play:
+        answer = play.http().post(CHAT, json={"messages": user("a"), "stream": stream})
+        assert answer.status_code == 200
+        assert "one ? two" in answer.text
+        answer = play.http().post("/v1/responses", json={"input": "a", "stream": stream})
+        assert answer.status_code == 200
+        assert "one ? two" in answer.text
+        assert "failed" not in answer.text
+
+
+class Halves(Troupe):
+    """Its agents say what cannot be written in UTF-8."""
+
+    def __call__(self, context: BuildContext, **_: Any) -> Any:
+        async def answer(_: ChatRequest) -> str:
+            return "one \ud83c two"
+
+        return SimpleNamespace(answer=answer)
+
+
+def test_a_model_may_have_any_name() -> None:
+    """Its name stands in every chunk, before the text."""
+    with playing() as play:
+        sent = {"messages": user("a"), "stream": True, "model": "\0here"}
+        *chunks, _ = _events(play.http().post(CHAT, json=sent).text)
+        assert {chunk["model"] for chunk in chunks} == {"\0here"}
+        assert "".join(c["choices"][0]["delta"].get("content", "") for c in chunks) == "1: a"
 
 
 def test_the_models_have_the_form_that_clients_expect() -> None:

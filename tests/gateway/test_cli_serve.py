@@ -237,6 +237,50 @@ def test_reading_again_reads_all_sources(serve: Run, served: list[Served], tmp_p
         served[0].reload()
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"token = '{SECRET}'\n[agent]\nnonsense = 1", "agent offline: it takes no option 'nonsense'"),
+        (f"token = '{SECRET}'\n[agent]\nword_seconds = 'many'", "agent offline: word_seconds must be"),
+        ("host = '127.0.0.1'", "there is no token"),
+    ],
+)
+def test_what_the_running_server_cannot_use_changes_nothing(
+    serve: Run, served: list[Served], tmp_path: Path, text: str, why: str
+) -> None:
+    file = tmp_path / "greenroom.toml"
+    file.write_text(f"store = 'none'\nhost = '0.0.0.0'\ntoken = '{SECRET}'\n[agent]\nname = 'offline'")
+    serve("--config", file)
+    file.write_text(f"store = 'none'\nlog_level = 'error'\n{text}")
+    with pytest.raises(BadConfig, match=why):
+        served[0].reload()
+    assert logging.getLogger().level == logging.INFO
+
+
+def test_options_for_another_agent_are_not_checked_with_this_one(
+    serve: Run, served: list[Served], tmp_path: Path
+) -> None:
+    file = tmp_path / "greenroom.toml"
+    file.write_text("store = 'none'\nagent = 'offline'")
+    serve("--config", file)
+    file.write_text("store = 'none'\n[agent]\nname = 'openai'\nmodel = 'x'")
+    assert served[0].reload().agent == "openai"
+
+
+def test_a_secret_of_any_time_stays_one(
+    serve: Run, served: list[Served], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "greenroom.toml"
+    secrets = [f"{number}{SECRET}" for number in "123"]
+    file.write_text(f"store = 'none'\ntoken = '{secrets[0]}'")
+    serve("--config", file)
+    for secret in secrets[1:]:
+        file.write_text(f"store = 'none'\ntoken = '{secret}'")
+        served[0].reload()
+    logging.getLogger("greenroom.gateway").warning("%s", " ".join(secrets))
+    assert SECRET not in capsys.readouterr().err
+
+
 def test_all_mistakes_are_told_before_anything_is_served(
     serve: Run, served: list[Served], tmp_path: Path
 ) -> None:

@@ -214,6 +214,14 @@ def test_what_needs_a_restart_is_what_a_server_is_built_on() -> None:
     assert {"host", "port", "store", "durability", "agent", "log_format"} == NEEDS_RESTART
 
 
+def test_options_of_another_agent_wait_for_it() -> None:
+    old = Config(agent="offline", agent_options={"word_seconds": 1})
+    new = Config(agent="openai", agent_options={"model": "x"}, max_running=3)
+    live, restart = live_changes(old, new)
+    assert (live.agent, live.agent_options, live.max_running) == ("offline", {"word_seconds": 1}, 3)
+    assert restart == ("agent", "agent_options")
+
+
 def test_changes_are_named() -> None:
     new = Config(port=1, policy=Policy(cap=3, session_ttl=86_400.0))
     assert changed_names(Config(), new) == ("port", "policy.cap")

@@ -176,6 +176,8 @@ def test_a_configured_name_may_stand_for_those_below_it_or_for_one_port() -> Non
     assert not hosts("::1", "*.example.org").allows(b"example.org")
     assert not hosts("::1", "*.example.org").allows(b"evilexample.org")
     assert not hosts("::1", "*.example.org").allows(b"not a host")
+    assert hosts("::1", "*.example.org:80").allows(b"a.example.org:80")
+    assert not hosts("::1", "*.example.org:80").allows(b"a.example.org:81")
     assert hosts("::1", "example.org:80").allows(b"EXAMPLE.org:80")
     assert not hosts("::1", "example.org:80").allows(b"example.org:81")
     assert not hosts("::1", "example.org:80").allows(b"example.org")
@@ -295,13 +297,13 @@ def test_anything_else_is_refused(shared: Guarded, authorization: str | None) ->
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/models", "/docs", "/openapi.json", "/nowhere", "/page", "/healthz/x", "//"]
+    "path", ["/v1/models", "/docs/", "/openapi.json", "/nowhere", "/page", "/healthz/x", "//"]
 )
 def test_all_but_a_few_paths_need_a_token(shared: Guarded, path: str) -> None:
     assert ask(shared.port, "GET", path).status == 401
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/page/probe.css", "/login/state"])
+@pytest.mark.parametrize("path", ["/healthz", "/page/probe.css", "/login/state", "/", "/docs"])
 def test_those_few_do_not(shared: Guarded, path: str) -> None:
     assert ask(shared.port, "GET", path).status == 200
     assert ask(shared.port, "GET", path, {"Authorization": "Bearer wrong"}).status == 200
@@ -404,7 +406,38 @@ def test_an_upgrade_is_a_request_like_others(alone: Guarded) -> None:
     assert answer.json["tenant"] == "local"
 
 
+@pytest.mark.parametrize("name", ["Upgrade", "upgrade", "UPGRADE"])
+def test_a_wish_for_another_protocol_costs_a_request_nothing(alone: Guarded, name: str) -> None:
+    """Java's client asks with its first request, whatever that is."""
+    body = b"\r\nUpgrade: this is a body\r\n\r\n"
+    headers = {"Connection": "Upgrade, HTTP2-Settings", name: "h2c", "HTTP2-Settings": "AAMAAABk"}
+    with connect(alone.port) as client:
+        client.send(request("POST", "/v1/probe", headers, body))
+        assert client.answer().json["size"] == len(body)
+        client.send(request("POST", "/v1/probe", {}, body))
+        assert client.answer().json["size"] == len(body)
+
+
 # Answers.
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"CONNECT elsewhere:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nA: \x0b\r\n\r\n",
+        request("POST", "/v1/probe", [("Content-Length", "2"), ("Content-Length", "3")]) + b"{}",
+        request("POST", "/v1/probe", {"Transfer-Encoding": "chunked"}) + b"no chunk\r\n",
+    ],
+)
+def test_nonsense_is_refused_as_all_else_is(alone: Guarded, nonsense: bytes) -> None:
+    with connect(alone.port) as client:
+        client.send(nonsense)
+        answer = client.answer()
+        assert (answer.status, answer.json["error"]["type"]) == (400, "invalid_request_error")
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert client.rest() == b""
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,23 @@ def test_sighup_changes_what_may_change_and_names_the_rest(tmp_path: Path, memor
         assert running.wait_end() == 0
 
 
+def test_a_server_whose_first_lines_nobody_reads_serves_all_the_same(
+    tmp_path: Path, memory: Path
+) -> None:
+    """As in `greenroom serve | head -1`."""
+    unread, out = os.pipe()
+    os.close(unread)
+    options: dict[str, Any] = {"agent_options": {"memory": str(memory)}}
+    try:
+        with server("recorder", tmp_path, how={"stdout": out}, **options) as running:
+            assert ask(running.wait_ready(), "a").status_code == 200
+            assert "Nobody could be told that it is ready" in running.log()
+            running.signal(signal.SIGTERM)
+            assert running.wait_end() == 0
+    finally:
+        os.close(out)
+
+
 def models(url: str) -> list[str]:
     """What the server says that it has."""
     return [model["id"] for model in httpx.get(f"{url}/v1/models").json()["data"]]

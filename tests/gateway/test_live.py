@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -186,6 +188,37 @@ def test_at_the_end_everybody_is_told_goodbye(troupe: Troupe) -> None:
                 pass
             assert ear.names[-1] == "bye"
         assert httpx.get(f"{server.url}/room/events").json()["error"]["code"] == "draining"
+
+
+def test_when_tokens_change_everybody_has_to_show_one_again(troupe: Troupe) -> None:
+    with page_serving(troupe) as server, listening(server) as ear:
+        ear.hear()
+        tokens = (Token("boss", "b" * 20),)
+        server.stage.config = replace(server.stage.config, tokens=tokens)
+        while ear.hear():
+            pass
+        assert "bye" not in ear.names
+        assert httpx.get(f"{server.url}/room/events").status_code == 401
+
+
+def test_agents_that_use_all_threads_of_the_loop_keep_nobody_from_looking(troupe: Troupe) -> None:
+    free = threading.Event()
+
+    async def take_all_threads() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        loop.run_in_executor(None, free.wait)
+
+    with page_serving(troupe) as server, listening(server) as ear:
+        server.call(take_all_threads())
+        try:
+            assert ear.hear() == "room"
+            for path in ("/room/state", "/metrics"):
+                assert httpx.get(server.url + path).status_code == 200
+            server.call(live_of(server).end())
+            ear.until(lambda: ear.names[-1] == "bye")
+        finally:
+            free.set()
 
 
 def test_a_drain_is_seen(troupe: Troupe) -> None:

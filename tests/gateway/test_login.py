@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from greenroom.gateway.guard._keys import COOKIE, LIFETIME, Keys
 from greenroom.gateway.guard._login import Attempts
 from tests.gateway.agents_for_tests import Troupe
 from tests.gateway.guarded import ANNA, BERT, CHIEF, TOKENS, Guarded, guarded
-from tests.gateway.raw import Answer, ask
+from tests.gateway.raw import Answer, ask, connect, request
+from tests.room.agents import until
 
 JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -218,6 +220,22 @@ def test_whoever_guesses_has_to_wait() -> None:
             answer = log_in(server, secret)
             assert (answer.status, answer.code) == (429, "too_many_attempts")
             assert 0 < int(answer.headers["retry-after"]) <= 60
+
+
+def test_guessing_many_times_at_once_does_not_help() -> None:
+    body = json.dumps({"token": "a-wrong-one"}).encode()
+    with guarded(Troupe(), tokens=TOKENS) as server, contextlib.ExitStack() as stack:
+        before = server.tasks()
+        clients = [stack.enter_context(connect(server.port)) for _ in range(15)]
+        for client in clients:
+            client.send(request("POST", "/login", JSON, body)[:-1])
+        until(lambda: server.connections == 15, "not all are connected")
+        until(lambda: server.tasks() == before + 15, "not all wait for the rest of their bodies")
+        answers: list[int] = []
+        for client in clients:
+            client.send(body[-1:])
+            answers.append(client.answer().status)
+        assert answers == [401] * 10 + [429] * 5
 
 
 def test_right_tokens_are_not_counted(shared: Guarded) -> None:

@@ -63,6 +63,25 @@ def test_a_line_says_which_request_and_session_it_is_about(capsys: pytest.Captur
     assert two.endswith("Two")
 
 
+def test_a_line_of_the_rooms_own_is_about_the_session_that_it_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The room works in the context of whoever sent the last message."""
+    configure_logging("info", "json")
+    room = logging.getLogger("greenroom.actors")
+    first, second = request_id.set("req_1"), session_key.set("alice/chat")
+    try:
+        room.info("session %r: its agent is closed", "alice/chat")
+        room.info("session %r: its agent is closed", "bob/chat")
+    finally:
+        request_id.reset(first)
+        session_key.reset(second)
+    hers, his = objects(capsys)
+    assert (hers["request_id"], hers["session"]) == ("req_1", "alice/chat")
+    assert "request_id" not in his
+    assert "session" not in his
+
+
 def test_a_line_of_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("debug", "json")
     mark = request_id.set("req_1")

@@ -20,7 +20,7 @@ from greenroom.gateway._admission import Ticket
 from greenroom.gateway.server._notify import Notifier, watchdog_seconds
 from greenroom.gateway.server._pulse import Pulse
 from greenroom.supervisor import CacheSupervisor
-from tests.gateway.life_process import PATIENCE, server
+from tests.gateway.life_process import PATIENCE, ask, server
 from tests.gateway.serving import Serving, serving
 
 WATCHDOG = 0.15
@@ -48,13 +48,14 @@ class Manager:
             pass
         return heard
 
-    def forget(self) -> None:
+    def rest(self) -> list[dict[str, str]]:
         """Whatever has been sent until now."""
+        heard: list[dict[str, str]] = []
         try:
             while True:
-                self.hear(0.001)
+                heard.append(self.hear(0.001))
         except TimeoutError:
-            pass
+            return heard
 
     def close(self) -> None:
         """Hear no more."""
@@ -149,7 +150,7 @@ def stops_and_resumes(
     manager.hear_until("WATCHDOG")
     wedge()
     try:
-        manager.forget()
+        manager.rest()
         with pytest.raises(TimeoutError):
             manager.hear(QUIET)
     finally:
@@ -243,3 +244,28 @@ def test_a_manager_hears_of_a_whole_life(manager: Manager, tmp_path: Path) -> No
         last = manager.hear_until("STOPPING")
         assert int(last["EXTEND_TIMEOUT_USEC"]) > 0
         assert running.wait_end() == 0
+
+
+@pytest.mark.timeout(180)
+def test_a_server_that_stops_while_it_reloads_does_not_say_that_it_is_ready(
+    manager: Manager, tmp_path: Path
+) -> None:
+    settings, gate = tmp_path / "greenroom.toml", tmp_path / "gate"
+    settings.touch()
+    options = {"memory": str(tmp_path / "memory"), "commit_gate": str(gate)}
+    variables = {"NOTIFY_SOCKET": manager.address}
+    with server(
+        "recorder", tmp_path, variables=variables, config=settings, agent_options=options
+    ) as running:
+        assert ask(running.wait_ready(), "a").status_code == 200
+        settings.unlink()
+        os.mkfifo(settings)  # whoever reads it waits for somebody who writes
+        running.signal(signal.SIGHUP)
+        manager.hear_until("RELOADING")
+        running.signal(signal.SIGTERM)
+        manager.hear_until("STOPPING")
+        settings.write_text("max_running = 7\n")
+        running.wait_log("The configuration stays as it was")
+        gate.touch()
+        assert running.wait_end() == 0
+    assert [heard for heard in manager.rest() if "READY" in heard] == []

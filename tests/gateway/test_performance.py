@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from greenroom import BuildFailed, Overloaded, RoomClosed, SessionBusy, TurnTimeout
 from greenroom.gateway import ChatRequest, Config, Stage
-from greenroom.gateway._admission import TooManySessions
+from greenroom.gateway._admission import Ticket, TooManySessions
 from greenroom.gateway._naming import Caller
 from greenroom.gateway._performance import Interrupted, Performance, TookTooLong
 from tests.actors.actors import PATIENCE
@@ -550,3 +551,286 @@ def test_a_turn_that_was_ended_by_force_is_not_said_to_be_well() -> None:
             await task
 
     play(scene)
+
+
+def test_an_interrupt_that_comes_late_never_reaches_the_next_turn() -> None:
+    """The turn may have ended by itself meanwhile: its agent is not given back with the hook at it."""
+
+    async def scene(world: World) -> None:
+        called, release = threading.Event(), threading.Event()
+
+        class Slow(Agent):
+            def interrupt(self) -> None:
+                called.set()
+                assert release.wait(PATIENCE)
+
+        world.make = lambda: Slow(world)
+        gate = world.shut_gate()
+        first = world.say_soon("first")
+        await gate.reached.wait()
+        second = world.say_soon("second", busy="interrupt")
+        await asyncio.to_thread(called.wait, PATIENCE)
+        gate.opened.set()
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        assert world.asked == ["first"]
+        release.set()
+        assert [await first, await second] == ["onetwo", "onetwo"]
+        assert (await world.stage.room.supervisor.stats()).builds == 1
+
+    play(scene, interrupt_grace=PATIENCE)
+
+
+def test_an_agent_whose_interrupt_hook_does_not_return_is_let_go() -> None:
+    async def scene(world: World) -> None:
+        called, release = threading.Event(), threading.Event()
+
+        class Slow(Agent):
+            def interrupt(self) -> None:
+                called.set()
+                assert release.wait(PATIENCE)
+
+        world.make = lambda: Slow(world)
+        gate = world.shut_gate()
+        first = world.say_soon("first")
+        await gate.reached.wait()
+        assert await world.stage.interrupt("anna/a")
+        await asyncio.to_thread(called.wait, PATIENCE)
+        gate.opened.set()
+        assert await first == "onetwo"
+        assert await world.say("second") == "onetwo"
+        assert (await world.stage.room.supervisor.stats()).builds == 2
+        release.set()
+
+    play(scene, interrupt_grace=0.05)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), StopIteration()])
+def test_an_interrupt_hook_may_raise_what_it_likes(error: BaseException) -> None:
+    async def scene(world: World) -> None:
+        class Rude(Agent):
+            def interrupt(self) -> None:
+                raise error
+
+        world.make = lambda: Rude(world)
+        world.shut_gate()
+        first = world.say_soon("first")
+        await world.gate.reached.wait()
+        assert await world.stage.interrupt("anna/a")
+        with pytest.raises(Interrupted):
+            await first
+
+    play(scene, interrupt_grace=0.05)
+
+
+def test_what_an_agent_makes_of_being_stopped_is_not_what_is_told() -> None:
+    async def scene(world: World) -> None:
+        class Wrapping(Agent):
+            async def answer(self, request: ChatRequest) -> AsyncIterator[str]:
+                try:
+                    await self.world.gate()
+                except asyncio.CancelledError:
+                    raise OSError("the connection was closed") from None
+                yield "never"
+
+        world.make = lambda: Wrapping(world)
+        world.shut_gate()
+        with pytest.raises(TookTooLong):
+            await world.say()
+
+    play(scene, turn_timeout=0.05)
+
+
+def test_a_cancellation_from_outside_weighs_more_than_what_stopped_it() -> None:
+    async def scene(world: World) -> None:
+        gate = world.shut_gate()
+        performance = world.perform("x", session="a")
+
+        async def run() -> None:
+            async with performance:
+                async for _ in performance:
+                    pass
+
+        task = asyncio.create_task(run())
+        await gate.reached.wait()
+        performance.stop(Interrupted("enough"))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    play(scene)
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_an_agent_that_wants_to_exit_does_not_end_the_server(threaded: bool) -> None:
+    async def scene(world: World) -> None:
+        class Leaving(Agent):
+            async def answer(self, request: ChatRequest) -> AsyncIterator[str]:
+                yield "one"
+                raise SystemExit(3)
+
+        class LeavingThread:
+            def answer(self, _: ChatRequest) -> Iterator[str]:
+                yield "one"
+                raise SystemExit(3)
+
+        world.make = LeavingThread if threaded else lambda: Leaving(world)
+        with pytest.raises(RuntimeError, match="SystemExit"):
+            await world.say()
+
+    play(scene)
+
+
+def test_an_agent_on_a_thread_is_let_go_if_nobody_waits_for_its_end() -> None:
+    async def scene(world: World) -> None:
+        stuck = Threaded()
+        agents: list[Any] = []
+
+        def make() -> Any:
+            agents.append(stuck if not agents else Agent(world))
+            return agents[-1]
+
+        world.make = make
+        task = world.say_soon()
+        await asyncio.to_thread(stuck.reached.wait, PATIENCE)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await world.say() == "onetwo"
+        stuck.opened.set()
+
+    play(scene, interrupt_grace=PATIENCE)
+
+
+def test_a_session_for_one_request_that_never_began_does_not_count() -> None:
+    async def scene(world: World) -> None:
+        await world.stage.recount()  # so that nobody counts again for a while
+        gate = world.shut_gate()
+        first = world.say_soon(session="a")
+        await gate.reached.wait()
+        for number in range(3):
+            performance = world.perform("x", session=f"once-{number}", once=True)
+
+            async def run(performance: Performance = performance) -> None:
+                async with performance:
+                    pass
+
+            task = asyncio.create_task(run())
+            await world.wait_for(1)
+            performance.stop(Interrupted("gone"))
+            with pytest.raises(Interrupted):
+                await task
+        gate.opened.set()
+        await first
+        assert await world.say(session="b") == "onetwo"
+
+    play(scene, max_sessions_per_token=2, max_running=1)
+
+
+def test_a_session_for_one_request_that_could_not_be_built_does_not_count() -> None:
+    async def scene(world: World) -> None:
+        await world.stage.recount()  # so that nobody counts again for a while
+
+        def fail() -> Any:
+            raise KeyError("no such model")
+
+        make, world.make = world.make, fail
+        for number in range(3):
+            with pytest.raises(BuildFailed):
+                await world.say(session=f"once-{number}", once=True)
+            await world.stage.wait_chores()
+        world.make = make
+        assert await world.say() == "onetwo"
+
+    play(scene, max_sessions_per_token=1)
+
+
+def test_all_who_come_while_sessions_are_counted_wait_for_that() -> None:
+    async def scene(world: World) -> None:
+        for session in "ab":
+            await world.say(session=session)
+        for session in "ab":
+            await asyncio.to_thread(world.stage.room.end, f"anna/{session}")
+        snapshot, gate, counting = world.stage.room.snapshot, threading.Event(), threading.Event()
+        await asyncio.to_thread(world.stage.room.settle)
+        for session in "ab":  # as if their end had not been heard of
+            await world.stage.admission.enter(ticket := Ticket("anna", f"anna/{session}", "queue", int))
+            await world.stage.admission.leave(ticket)
+
+        def slowly() -> Any:
+            counting.set()
+            assert gate.wait(PATIENCE)
+            return snapshot()
+
+        world.stage.room.snapshot = slowly  # type: ignore[method-assign]
+        first = world.say_soon(session="c")
+        await asyncio.to_thread(counting.wait, PATIENCE)
+        second = world.say_soon(session="d")
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        gate.set()
+        assert [await first, await second] == ["onetwo", "onetwo"]
+
+    play(scene, max_sessions_per_token=2)
+
+
+def test_a_session_that_cannot_be_dropped_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(world: World) -> None:
+        def fail(key: str) -> bool:
+            raise OSError(f"no end of {key}")
+
+        world.stage.room.end = fail  # type: ignore[method-assign,assignment]
+        assert await world.say(once=True) == "onetwo"
+        await world.stage.wait_chores()
+        await asyncio.sleep(0)
+        assert not world.stage.endings._expected
+
+    play(scene)
+    assert "A chore failed: no end of anna/a" in caplog.text
+
+
+def test_a_configuration_that_is_refused_changes_nothing() -> None:
+    async def scene(world: World) -> None:
+        config = Config(agent_options={"what": object()}, max_running=1)
+        with pytest.raises(TypeError, match="of the spec"):
+            world.stage.reconfigure(config)
+        gate = world.shut_gate()
+        tasks = [world.say_soon(session=session) for session in "ab"]
+        while len(world.asked) < 2:  # noqa: ASYNC110  # nobody tells
+            await asyncio.sleep(0.001)
+        gate.opened.set()
+        await asyncio.gather(*tasks)
+
+    play(scene)
+
+
+def test_a_session_for_one_request_is_dropped_again_if_the_room_has_not_let_go_of_it_yet(
+    tmp_path: Path,
+) -> None:
+    async def scene(world: World) -> None:
+        store = world.stage.room.store
+        assert store is not None
+        delete, tries = store.delete_session_soon, list[str]()
+
+        async def refuse() -> bool:
+            raise InUse
+
+        def first_refuse(key: str) -> Any:
+            tries.append(key)
+            return refuse() if len(tries) == 1 else delete(key)
+
+        store.delete_session_soon = first_refuse
+        assert await world.say(once=True) == "onetwo"
+        await world.stage.wait_chores()
+        assert tries == ["anna/a", "anna/a"]
+        assert await store.sessions_soon() == []
+
+    play(scene, store=f"sqlite:///{tmp_path / 'x.db'}")
+
+
+class InUse(Exception):
+    """How a store says that somebody still needs a session."""
+
+    in_use = True

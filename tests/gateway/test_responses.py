@@ -344,6 +344,13 @@ def test_only_the_last_response_can_be_continued() -> None:
         assert ask(play, "c", previous_response_id=second.id).output_text == "3: c"
 
 
+def test_an_empty_id_is_none() -> None:
+    with playing() as play:
+        for number in (1, 2):
+            response = ask(play, "a", conversation="c", previous_response_id="")
+            assert response.output_text == f"{number}: a"
+
+
 def test_a_response_whose_continuation_failed_can_be_continued_again() -> None:
     with playing() as play:
         first = ask(play, "a", user="anna")

@@ -116,6 +116,10 @@ def test_an_empty_variable_says_nothing() -> None:
     assert config_of({"GREENROOM_PORT": "", "GREENROOM_CONFIG": ""}).port == 8765
 
 
+def test_an_empty_variable_is_no_option_of_an_agent_either() -> None:
+    assert read({"GREENROOM_AGENT_OPTION_DELAY": ""}).config.agent_options == {}
+
+
 def test_what_is_overridden_is_not_looked_at() -> None:
     assert config_of({"GREENROOM_PORT": "many"}, port="5").port == 5
 
@@ -301,6 +305,27 @@ def test_a_file_that_cannot_be_read_is_told(file: Path, tmp_path: Path) -> None:
     assert f"{file}: is no TOML: " in problems(config=str(file))[0]
     file.write_bytes(b"\xff\xfe")
     assert f"{file}: is no TOML: " in problems(config=str(file))[0]
+
+
+def test_a_file_without_measure_is_told_as_any_other(file: Path) -> None:
+    file.write_text(f"a = {'[' * 100_000}")
+    assert "is no TOML" in problems(config=file)[0]
+    huge = "1" + "0" * 400
+    file.write_text(
+        f"port = {huge}\nmax_body = {huge}\nwait_timeout = {huge}\n[policy]\nidle_ttl = {huge}"
+    )
+    told = problems(config=file)
+    assert [name for name in ("port", "wait_timeout", "idle_ttl") if name in " ".join(told)] == [
+        "port",
+        "wait_timeout",
+        "idle_ttl",
+    ]
+
+
+def test_a_store_that_is_no_text_is_not_shown(file: Path) -> None:
+    file.write_text('store = ["postgresql://me:hush-hush@db/chat"]')
+    (told,) = problems(config=file)
+    assert told.endswith("store must be a text")
 
 
 def test_two_figures_that_do_not_fit_are_one_mistake() -> None:

@@ -142,6 +142,14 @@ async def test_a_refusal_of_the_models_is_text_too() -> None:
 
 
 @on_a_loop
+async def test_a_character_that_comes_in_two_halves_is_put_together() -> None:
+    async with playing(said("It is \ud83c", "\udfad", "", " and \udfad", "\ud83c")) as (agent, _):
+        heard = await ask(agent, "hi")
+        assert heard.text == "It is 🎭 and \ufffd"
+        assert agent.transcript.messages == (user("hi"), assistant(heard.text))
+
+
+@on_a_loop
 async def test_an_ephemeral_request_leaves_nothing() -> None:
     async with playing(said("x")) as (agent, _):
         await ask(agent, "hi", ephemeral=True)
@@ -349,6 +357,8 @@ def in_the_stream(kind: str, text: str) -> Reply:
         (Reply([chunk("x"), None]), Unavailable, "broke off"),
         (Reply([chunk("x"), '{"error": {"message": "oh"}}']), Unavailable, "broke off"),
         (Reply([chunk("x"), '{"error": "oh"}']), Unavailable, "broke off"),
+        (Reply([chunk("x"), '{"choices": [{"del']), Unavailable, "broke off"),
+        (Reply([]), Unavailable, "broke off before it said anything"),
         (in_the_stream("invalid_request_error", "too many words"), BadRequest, "too many words"),
         (in_the_stream("authentication_error", "bad key sk-secret"), Misconfigured, "credentials"),
         (in_the_stream("rate_limit_error", "slow down"), Unavailable, "enough requests"),
