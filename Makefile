@@ -30,7 +30,7 @@ small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
 
 # What such a switch interval changes nothing for: no threads of ours, or other processes.
 not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,browser cli crash simulation \
-  store/test_maintenance.py store/test_transfer.py test_packaging.py test_documentation.py) \
+  store test_documentation.py test_house.py test_packaging.py test_spec.py) \
   $(filter-out $(about_threads),$(wildcard tests/gateway/*)))
 about_threads := $(addprefix tests/gateway/,test_admission.py test_answers.py test_performance.py)
 

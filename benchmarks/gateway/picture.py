@@ -38,8 +38,8 @@ LOOKS = {
 assert set(LOOKS) == set(PARTS)
 
 PANELS = (
-    ("late_p99", "p99 beyond the agent's pace, in ms"),
-    ("peak_megabytes", "peak memory of the server, in MB"),
+    ("late_p99", "p99 beyond the pace, ms"),
+    ("peak_megabytes", "peak memory, MB"),
 )
 
 
