@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
@@ -71,28 +72,28 @@ class Answer:
         return None
 
 
-class Shape:
+class Shape(ABC):
     """How one API writes an answer down. Events are whole: each a list of lines, ready to be sent."""
 
+    @abstractmethod
     def whole(self, performance: Performance, answer: Answer) -> dict[str, Any]:
         """The answer in one piece."""
-        raise NotImplementedError
 
+    @abstractmethod
     def first(self, performance: Performance) -> Iterable[str]:
         """What a stream begins with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def piece(self, text: str) -> Iterable[str]:
         """What is sent for a piece of text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def last(self, performance: Performance, answer: Answer) -> Iterable[str]:
         """What a stream ends with, if all went well."""
-        raise NotImplementedError
 
+    @abstractmethod
     def failed(self, error: ApiError) -> Iterable[str]:
         """What a stream ends with, if not."""
-        raise NotImplementedError
 
 
 class TurnReply(Response):
