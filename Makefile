@@ -46,7 +46,7 @@ tests_of_pure := $(addprefix tests/,actors/test_coherence.py actors/test_lifecyc
   supervisor/test_eviction.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help test browser behaviours coverage check format bench serve soak crash stress leaks conformance clean
+.PHONY: help test browser behaviours coverage check format bench bench-peers serve histories soak crash stress leaks conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -86,9 +86,9 @@ bench: $(ready_bench) ## run the benchmarks beside their peers
 serve: $(ready_serve) ## run the gateway, on SQLite and with an offline agent
 	$(python) -m greenroom serve $(ARGS)
 
-soak: $(ready) ## simulate a hundred thousand histories of a room, and of rooms that are killed
-	$(python) -m tests.simulation.soak $(ARGS)
-	$(python) -m tests.simulation.soak --of crashes --seeds 20000 $(ARGS)
+histories: $(ready) ## simulate a hundred thousand histories of a room, and of rooms that are killed
+	$(python) -m tests.simulation.histories $(ARGS)
+	$(python) -m tests.simulation.histories --of crashes --seeds 20000 $(ARGS)
 
 crash: $(ready) ## kill a gateway 200 times, and let eight share a database for a minute
 	GREENROOM_CRASHES=200 GREENROOM_CRASH_SECONDS=60 $(python) -m pytest -q --timeout=1800 tests/crash $(ARGS)

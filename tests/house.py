@@ -18,11 +18,20 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "store": frozenset(),
     "gateway": frozenset({"greenroom"}),
     "integrations": frozenset({"greenroom"}),
+    "stress": frozenset({"greenroom", "supervisor"}),
 }
 """For each folder of code, the others that it may import. Its own parts it may always import."""
 
+ELSEWHERE = {"stress": "benchmarks/stress"}
+"""Where a folder of code is, if that is not the top level: what ships of a folder that does not."""
+
 FOLDERS = frozenset(MAY_IMPORT)
 """The folders of code. `greenroom` is the package itself, `X` is installed as `greenroom.X`."""
+
+BARE_NAMES = frozenset(
+    ELSEWHERE.get(folder, folder).replace("/", ".") for folder in FOLDERS - {"greenroom"}
+)
+"""By these the folders can be imported in the checkout, and must not be."""
 
 NOT_SHIPPED = frozenset({"tests", "benchmarks", "examples"})
 """Folders of Python that are no part of the package."""
@@ -78,9 +87,9 @@ def imports_that_are_not_absolute(source: str) -> list[str]:
         if isinstance(node, ast.ImportFrom) and node.level > 0
     ]
     bare = [
-        f"line {line}: {dotted} loads a second copy, import greenroom.{dotted}"
+        f"line {line}: {dotted} loads a second copy, import it from greenroom"
         for line, dotted, _ in imports(tree)
-        if dotted.partition(".")[0] in FOLDERS - {"greenroom"}
+        if f"{dotted}.".startswith(tuple(f"{name}." for name in BARE_NAMES))
     ]
     return relative + bare
 
@@ -144,21 +153,20 @@ def _all_of(node: ast.stmt) -> list[str] | None:
             return None
 
 
-def shipped_folders(root: Path = ROOT) -> list[str]:
-    """The folders of code that are there, `greenroom` among them."""
-    return sorted(
-        init.parent.name for init in root.glob("*/__init__.py") if init.parent.name not in NOT_SHIPPED
-    )
+def shipped_folders(root: Path = ROOT) -> dict[str, str]:
+    """The folders of code that are there, `greenroom` among them, and where each is."""
+    names = {init.parent.name for init in root.glob("*/__init__.py")} - NOT_SHIPPED
+    return dict(sorted([*zip(names, names, strict=True), *ELSEWHERE.items()]))
 
 
 def shipped_packages(root: Path = ROOT) -> dict[str, str]:
     """Every package that is there, by the name that it is installed as, with its folder."""
     packages: dict[str, str] = {}
-    for folder in shipped_folders(root):
-        for init in (root / folder).rglob("__init__.py"):  # rglob does not follow links
-            path = init.parent.relative_to(root)
-            name = ".".join(path.parts)
-            packages[name if folder == "greenroom" else f"greenroom.{name}"] = path.as_posix()
+    for folder, place in shipped_folders(root).items():
+        for init in (root / place).rglob("__init__.py"):  # rglob does not follow links
+            inside = init.parent.relative_to(root / place).parts
+            outside = ("greenroom",) if folder == "greenroom" else ("greenroom", folder)
+            packages[".".join(outside + inside)] = init.parent.relative_to(root).as_posix()
     return packages
 
 

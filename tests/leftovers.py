@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import ModuleType
 
-from tests.house import FOLDERS, ROOT
+from tests.house import BARE_NAMES, ROOT
 
 SWITCH_INTERVAL = "GREENROOM_SWITCH_INTERVAL"
 """The environment variable for `sys.setswitchinterval`, in seconds. `make test-switch` sets it."""
@@ -41,13 +41,13 @@ def second_copies(modules: Mapping[str, ModuleType], root: Path = ROOT) -> list[
 
     Somebody else's package of the same name is none of our business.
     """
-    return [name for name in sorted(FOLDERS) if name in modules and _is_ours(name, modules[name], root)]
+    return [name for name in sorted(BARE_NAMES) if name in modules and _is_ours(name, modules[name], root)]
 
 
 def _is_ours(name: str, module: ModuleType, root: Path) -> bool:
-    if name == "greenroom" or module.__file__ is None:
+    if module.__file__ is None:
         return False
-    return Path(module.__file__).resolve().parent == (root / name).resolve()
+    return Path(module.__file__).resolve().parent == root.joinpath(*name.split(".")).resolve()
 
 
 def chosen_switch_interval(environ: Mapping[str, str]) -> float | None:

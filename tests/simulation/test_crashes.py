@@ -1,6 +1,6 @@
 """Rooms that are killed at any step, or run side by side, on one store: 200 histories.
 
-`make soak` has more of them.
+`make histories` has more of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The whole room, a thousand histories: sessions, supervisor, hooks that are slow, fail and hang, actors
 that crash, clients that come, cancel and leave, and a drain. Invariants are checked after every step.
 
-`make soak` does the same with a hundred thousand.
+`make histories` does the same with a hundred thousand.
 """
 
 from __future__ import annotations

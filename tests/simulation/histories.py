@@ -1,4 +1,4 @@
-"""Many histories, on all cores: `python -m tests.simulation.soak --seeds 100000`.
+"""Many histories, on all cores: `python -m tests.simulation.histories --seeds 100000`.
 
 Of one room, or (`--of crashes`) of rooms that are killed and run side by side on one store. Prints how
 far it is, and every seed that breaks an invariant. Replay one with `--first SEED --seeds 1`.

@@ -1,0 +1,21 @@
+"""`greenroom stress`: a described load on a room or a server, and whether its promises held.
+
+    workload, trace ──► planned turns ──► Run ──► Target ──► a room in this process
+     (_workload,         (_arrivals,     (_run)  (_target)   or a server over HTTP
+      _trace)             _trace)          │         │
+                                           ▼         ▼
+                         live view ◄── figures     witness ──► checks
+                           (_live)    (_figures)  (_witness)      │
+                                           └────────► Result ◄────┘ ──► report (_report)
+
+Turns are planned before they happen, and each is begun at its moment whether or not those before it have
+ended; what it took counts from that moment. A room that stalls for a second therefore shows a second in
+every turn of that second, and not one slow turn among quick ones.
+
+Who owns what: the run's event loop owns the figures and the witness. Agents are built, committed and
+torn down on the room's worker threads; what these see they append to a deque, which the loop empties
+once a second into the witness. Nothing here takes a lock.
+
+`--replay` needs no clock at all: it walks through a trace in virtual time with the very decisions that
+the cache supervisor takes (`greenroom.supervisor.eviction`), once for each policy.
+"""
