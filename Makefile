@@ -16,6 +16,7 @@ pip_install := $(python) -m pip install --quiet --disable-pip-version-check
 # The version in their names does the same for an environment of another Python.
 ready := $(VENV)/.ready-$(version)
 ready_bench := $(VENV)/.ready-bench-$(version)
+ready_peers := $(VENV)/.ready-peers-$(version)
 ready_serve := $(VENV)/.ready-serve-$(version)
 
 # What ships is checked through greenroom/, whose links lead to the other folders.
@@ -83,12 +84,18 @@ format: $(ready) ## format, and repair what lint can repair
 bench: $(ready_bench) ## run the benchmarks beside their peers
 	$(python) -m benchmarks $(ARGS)
 
+bench-peers: $(ready_peers) ## run one workload on greenroom and on what else people use
+	$(python) -m benchmarks --only peers $(ARGS)
+
 serve: $(ready_serve) ## run the gateway, on SQLite and with an offline agent
 	$(python) -m greenroom serve $(ARGS)
 
 histories: $(ready) ## simulate a hundred thousand histories of a room, and of rooms that are killed
 	$(python) -m tests.simulation.histories $(ARGS)
 	$(python) -m tests.simulation.histories --of crashes --seeds 20000 $(ARGS)
+
+soak: $(ready_bench) ## an hour of mixed load with faults, and what grew
+	$(python) -m benchmarks.soak $(ARGS)
 
 crash: $(ready) ## kill a gateway 200 times, and let eight share a database for a minute
 	GREENROOM_CRASHES=200 GREENROOM_CRASH_SECONDS=60 $(python) -m pytest -q --timeout=1800 tests/crash $(ARGS)
@@ -111,7 +118,7 @@ $(ready_serve): setup.cfg pyproject.toml
 	  echo "greenroom needs Python 3.11 or later. '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
 	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@test -e $@ || { echo "Setting up $(VENV) with Python $(version): half a minute, or so"; $(PYTHON) -m venv --clear $(VENV); }
-	@rm -f $@ $(ready) $(ready_bench)
+	@rm -f $@ $(ready) $(ready_bench) $(ready_peers)
 	$(pip_install) --editable '.[gateway,agents]'
 	@touch $@
 
@@ -121,4 +128,8 @@ $(ready): $(ready_serve)
 
 $(ready_bench): $(ready)
 	$(pip_install) --editable '.[bench]'
+	@touch $@
+
+$(ready_peers): $(ready_bench)
+	$(pip_install) --editable '.[peers]'
 	@touch $@

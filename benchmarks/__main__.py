@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks import document
+from benchmarks.document import RESULTS
 from benchmarks.suites import CHOICES, SUITES, Suite, chosen
-
-RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def main() -> int:
@@ -18,10 +18,15 @@ def main() -> int:
     if not parts:
         print(f"Nobody of {', '.join(options.only)} takes part in that.", file=sys.stderr)
         return 2
+    written = False
     for suite, names in parts:
         partial = options.quick or len(names) < len(suite.contenders)
         write = not partial if options.write is None else options.write
         run(suite, names, quick=options.quick, folder=options.output if write else None)
+        written = written or write
+    if written and options.output == RESULTS:
+        for page in document.write():
+            print(f"Written anew: {page}")
     return 0
 
 

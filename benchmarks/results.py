@@ -87,12 +87,20 @@ class Results:
         ours, theirs = (self.measurements.get(s, {}).get(contender) for s, contender in (one, other))
         if not ours or not theirs:
             return None
-        return spread([compare(a[name], b[name]) for a, b in zip(ours, theirs, strict=True)])
+        # Who was measured less often was so in the first repetitions: those are compared.
+        return spread([compare(a[name], b[name]) for a, b in zip(ours, theirs, strict=False)])
 
     def write(self, path: Path, bars: list[dict[str, Any]]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         content = asdict(self) | {"bars": bars}
         path.write_text(json.dumps(rounded(content), indent=1) + "\n", encoding="utf-8")
+
+
+def read(path: Path) -> Results:
+    """What `write` wrote, but for the bars: these are judged anew."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content.pop("bars", None)
+    return Results(**content)
 
 
 def spread(values: list[float]) -> Spread:

@@ -1,4 +1,4 @@
-"""The four sets of benchmarks, each with all that the command line needs of it."""
+"""The sets of benchmarks, each with all that the command line needs of it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks import bars, campaign, contenders, gateway, picture, rooms, stores, tables
+from benchmarks import bars, campaign, contenders, gateway, peers, picture, rooms, stores, tables
 from benchmarks.bars import Bar
 from benchmarks.campaign import Say
 from benchmarks.gateway import bars as gateway_bars
 from benchmarks.gateway import campaign as gateway_campaign
 from benchmarks.gateway import picture as gateway_picture
 from benchmarks.gateway import tables as gateway_tables
+from benchmarks.peers import campaign as peer_campaign
+from benchmarks.peers import picture as peer_picture
+from benchmarks.peers import tables as peer_tables
 from benchmarks.results import Results
 from benchmarks.rooms import bars as room_bars
 from benchmarks.rooms import campaign as room_campaign
@@ -39,6 +42,8 @@ class Suite:
     judge: Callable[[Results], list[Bar]]
     report: Callable[[Results, Sequence[Bar]], str]
     draw: Callable[[Results, Path], None]
+    by_name_only: bool = False
+    """It is not run unless it is named: it needs libraries that are large."""
 
 
 SUITES = (
@@ -74,6 +79,15 @@ SUITES = (
         report=gateway_tables.report,
         draw=gateway_picture.draw,
     ),
+    Suite(
+        name="peers",
+        contenders=peers.NAMES,
+        run=peer_campaign.run,
+        judge=peer_tables.judge,
+        report=peer_tables.report,
+        draw=peer_picture.draw,
+        by_name_only=True,
+    ),
 )
 
 CHOICES = tuple(dict.fromkeys(name for s in SUITES for name in (s.name, *s.contenders)))
@@ -81,8 +95,10 @@ CHOICES = tuple(dict.fromkeys(name for s in SUITES for name in (s.name, *s.conte
 
 
 def chosen(only: Sequence[str]) -> list[tuple[Suite, Sequence[str]]]:
-    """The suites that are named, or all; of their contenders those that are named, or all."""
-    suites = [suite for suite in SUITES if suite.name in only] or list(SUITES)
+    """The suites that are named, or all but those that want to be; of their contenders those that
+    are named, or all."""
+    by_default = [suite for suite in SUITES if not suite.by_name_only]
+    suites = [suite for suite in SUITES if suite.name in only] or by_default
     named = set(only) - {suite.name for suite in SUITES}
     parts = [
         (suite, [name for name in suite.contenders if not named or name in named]) for suite in suites
