@@ -325,13 +325,15 @@ def test_one_that_waits_for_too_long_is_told_so_and_leaves_the_queue() -> None:
         gate = world.shut_gate()
         first = world.say_soon("first")
         await gate.reached.wait()
+        # Not before: the first one's agent has to be built, and may take its time.
+        world.stage.reconfigure(Config(wait_timeout=0.05))
         with pytest.raises(TurnTimeout):
             await world.say("second")
         gate.opened.set()
         await first
         assert world.asked == ["first"]
 
-    play(scene, wait_timeout=0.05)
+    play(scene)
 
 
 def test_one_that_runs_for_too_long_is_stopped() -> None:
@@ -755,6 +757,7 @@ def test_all_who_come_while_sessions_are_counted_wait_for_that() -> None:
             await asyncio.to_thread(world.stage.room.end, f"anna/{session}")
         snapshot, gate, counting = world.stage.room.snapshot, threading.Event(), threading.Event()
         await asyncio.to_thread(world.stage.room.settle)
+        await asyncio.to_thread(world.stage.room._flush_events, PATIENCE)
         for session in "ab":  # as if their end had not been heard of
             await world.stage.admission.enter(ticket := Ticket("anna", f"anna/{session}", "queue", int))
             await world.stage.admission.leave(ticket)
