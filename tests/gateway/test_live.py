@@ -32,6 +32,11 @@ def say(server: Serving, session: str, text: str = "hello") -> httpx.Response:
     )
 
 
+def heard_of_all(server: Serving) -> None:
+    """Wait until everything that has happened so far was told: listeners hear of it a little later."""
+    server.stage.room._flush_events(PATIENCE)
+
+
 def order(server: Serving, what: str, session: str, **more: Any) -> httpx.Response:
     """Command a session."""
     body = {"key": f"local/{session}", **more}
@@ -56,6 +61,7 @@ def later(server: Serving, session: str, text: str) -> threading.Thread:
 def test_a_watcher_first_gets_the_whole_room(troupe: Troupe) -> None:
     with page_serving(troupe, max_running=7) as server:
         say(server, "alice")
+        heard_of_all(server)
         with listening(server) as ear:
             assert ear.hear() == "room"
             assert list(ear.rows) == ["local/alice"]
@@ -135,6 +141,7 @@ def test_what_happened_before_anybody_watched_is_told(troupe: Troupe) -> None:
     with page_serving(troupe) as server:
         for number in range(3):
             say(server, f"s{number}")
+        heard_of_all(server)
         with listening(server) as ear:
             ear.hear()
             assert [event["key"] for event in ear.happened] == ["local/s0", "local/s1", "local/s2"]

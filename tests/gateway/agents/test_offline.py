@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,10 +16,9 @@ from greenroom.gateway._agent import BadRequest
 from greenroom.gateway.agents import OfflineAgent, OfflineOptions, offline
 from greenroom.gateway.agents.memory import memory_of
 from greenroom.store import open_store
+from tests.actors.actors import PATIENCE
 from tests.gateway.agents.plays import Context, Heard, assistant, listen, on_a_loop, request, user
-
-if TYPE_CHECKING:
-    from greenroom import Event
+from tests.room.agents import until
 
 
 async def ask(agent: OfflineAgent, text: str, **more: Any) -> Heard:
@@ -195,11 +194,11 @@ async def test_each_step_takes_as_long_as_the_options_say() -> None:
     assert await lasts(offline(Context().it, build_seconds=60.0))
     assert await lasts(slow.commit_memory_session(Generation(1, None)))
     assert await lasts(slow.release_clients())
-    assert not await lasts(slow.close())
+    await asyncio.wait_for(slow.close(), PATIENCE)
     assert await lasts(OfflineAgent(Context().it, OfflineOptions(close_seconds=60.0)).close())
     assert await lasts(ask(OfflineAgent(Context().it, OfflineOptions(answer_seconds=60.0)), "x"))
     assert await lasts(ask(OfflineAgent(Context().it, OfflineOptions(word_seconds=60.0)), "x"))
-    assert not await lasts(ask(OfflineAgent(Context().it), "x"))
+    await asyncio.wait_for(ask(OfflineAgent(Context().it), "x"), PATIENCE)
 
 
 # In a room
@@ -311,16 +310,9 @@ async def test_what_one_process_could_not_commit_the_next_one_does(url: str) -> 
         report = await asyncio.to_thread(room.drain, 1.0)
         assert report.committed == ()
 
-    recovered = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def listener(event: Event) -> None:
-        if event.kind == "recover":
-            loop.call_soon_threadsafe(recovered.set)
-
     async with open_room(url) as room:
-        room.events(listener)
-        await recovered.wait()
+        # Not by an event: it may have happened before anybody could listen.
+        await asyncio.to_thread(until, lambda: room.stats().recovered == 1, "the recovery")
         assert await turn(room, "/facts") == "I know that your name is Ada."
 
 
