@@ -143,6 +143,16 @@ def test_a_beat_comes_again_and_again_with_figures(manager: Manager) -> None:
             assert heard["STATUS"] == "0 of 128 agents, 0 turns run, 0 wait, 0 sessions are uncommitted"
 
 
+def no_more_beats(manager: Manager) -> None:
+    """One may be under way, if whoever was asked had answered before. It is the last one."""
+    try:
+        manager.hear(QUIET)
+    except TimeoutError:
+        return
+    with pytest.raises(TimeoutError):
+        manager.hear(QUIET)
+
+
 def stops_and_resumes(
     manager: Manager, wedge: Callable[[], object], release: Callable[[], object]
 ) -> None:
@@ -151,8 +161,7 @@ def stops_and_resumes(
     wedge()
     try:
         manager.rest()
-        with pytest.raises(TimeoutError):
-            manager.hear(QUIET)
+        no_more_beats(manager)
     finally:
         release()
     manager.hear_until("WATCHDOG")
