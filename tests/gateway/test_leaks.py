@@ -192,6 +192,7 @@ def a_round(server: Guarded, tasks: int) -> int:
     server.wait_quiet(tasks)
     server.call(server.stage.wait_chores())
     server.stage.room.settle()
+    until(lambda: not any(thread.name == "greenroom-aside" for thread in threading.enumerate()), "rest")
     return requests
 
 

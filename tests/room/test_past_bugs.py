@@ -20,6 +20,7 @@ from greenroom.messages import BeginTurn, ExpireSession, UseSettings
 from greenroom.supervisor.announcer import Announcer
 from greenroom.testing import FaultyRuntime, RecordingAgent, RecordingBuild, evict_now
 from tests.actors.actors import PATIENCE, Gate, in_thread
+from tests.room.agents import wait_dead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -449,9 +450,8 @@ def test_a_crash_keeps_no_agent_alive(build: RecordingBuild, caplog: pytest.LogC
         agent = weakref.ref(turn.agent)
     evict_now(room, "a")
     build.agents.clear()
-    gc.collect()
 
-    assert agent() is None
+    wait_dead(agent)
     room.close()
     runtime.close()
 
