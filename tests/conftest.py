@@ -6,8 +6,14 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from tests.actors.actors import PATIENCE
 from tests.leftovers import SWITCH_INTERVAL, chosen_switch_interval, second_copies, threads_left
+
+# How long an example takes, or takes to be made, is the machine's affair.
+settings.register_profile("greenroom", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("greenroom")
 
 
 def pytest_configure() -> None:
@@ -28,7 +34,7 @@ def nothing_left_behind() -> Iterator[None]:
     """Fail a test that leaves a thread of ours running, or that loaded our code under a bare name."""
     before = frozenset(threading.enumerate())
     yield
-    left = threads_left(before, grace=2.0)
+    left = threads_left(before, grace=PATIENCE)
     copies = second_copies(sys.modules)
     assert not left, f"threads left behind: {sorted(thread.name for thread in left)}"
     assert not copies, f"imported by a bare name, import greenroom.* instead: {copies}"

@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.chromium import browsing, chromium_path
 from tests.gateway.agents_for_tests import Troupe
 
 Open = Callable[..., Page]
+
+PATIENCE = 20_000
+"""Milliseconds after which a test that waits for a page fails. Never how long something takes."""
+
+expect.set_options(timeout=PATIENCE)  # what is expected has a patience of its own, of five seconds
 
 
 # Not for the session: while it runs there is an event loop on the main thread, where other tests want
@@ -38,8 +43,14 @@ class Complaints:
 
     def __init__(self) -> None:
         self.heard: list[str] = []
-        # The server of a test ends before its pages do, which look for it again.
-        self.expected: tuple[str, ...] = ("ERR_CONNECTION_REFUSED", "status of 503")
+        # The server of a test ends before its pages do, which look for it again: when it is gone, while
+        # it refuses everybody, and while it closes what it has not answered yet.
+        self.expected: tuple[str, ...] = (
+            "ERR_CONNECTION_REFUSED",
+            "ERR_CONNECTION_RESET",
+            "ERR_EMPTY_RESPONSE",
+            "status of 503",
+        )
 
     def listen(self, page: Page) -> None:
         """Hear what a page says."""
@@ -75,7 +86,7 @@ def open_page(browser: Browser, complaints: Complaints) -> Iterator[Open]:
             viewport={"width": width, "height": height}, reduced_motion="reduce", **options
         )
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE)
         page = context.new_page()
         complaints.listen(page)
         page.goto(url)
