@@ -11,7 +11,7 @@ from greenroom.actors import Actor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-PATIENCE = 20.0
+PATIENCE = 40.0
 """Seconds after which a test that waits for something fails. Never how long something takes."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from greenroom.gateway._naming import Caller
 from tests.actors.actors import PATIENCE
 from tests.gateway.agents_for_tests import Troupe
 from tests.gateway.serving import Serving, serving
+from tests.room.agents import until
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -67,12 +67,7 @@ class Play:
 
     def wait_waiting(self, number: int) -> None:
         """Wait until so many turns wait at the admission."""
-        pause = threading.Event()
-        for _ in range(1000):
-            if self.figures()[1] == number:
-                return
-            pause.wait(PATIENCE / 1000)
-        raise AssertionError(f"{self.figures()[1]} turns wait, and not {number}")
+        until(lambda: self.figures()[1] == number, f"{number} turns that wait")
 
     def turns(self, key: str) -> int:
         """How many turns of a session were completed."""

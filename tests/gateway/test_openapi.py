@@ -31,9 +31,10 @@ from starlette.responses import JSONResponse
 from greenroom.gateway.agents.offline import offline
 from greenroom.gateway.api._description import errors
 from greenroom.gateway.config._config import Config, Token
-from tests.actors.actors import PATIENCE
 from tests.gateway.clients import user
 from tests.gateway.serving import Serving
+
+pytestmark = pytest.mark.timeout(300)
 
 OPERATOR, TENANT = "a-token-of-an-operator", "a-token-of-a-tenant"
 TOKENS = (Token("local", OPERATOR, operator=True), Token("anna", TENANT, operator=False))
@@ -88,7 +89,7 @@ def found(server: Serving, folder: Path, token: str | None, *options: str, phase
         capture_output=True,
         text=True,
         check=False,
-        timeout=6 * PATIENCE,
+        timeout=240,
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     assert done.returncode or " passed" in done.stdout  # something was sent
