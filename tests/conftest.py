@@ -1,6 +1,8 @@
 """What holds for every test: it leaves no thread of ours behind, and no second copy of our classes."""
 
+import functools
 import os
+import ssl
 import sys
 import threading
 from collections.abc import Iterator
@@ -27,6 +29,15 @@ def pytest_report_header() -> str | None:
     """Say so, if the thread switch interval is not the usual one."""
     interval = chosen_switch_interval(os.environ)
     return None if interval is None else f"{SWITCH_INTERVAL}: {interval:g} s"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_read_once() -> Iterator[None]:
+    """An HTTP client reads the certificates of the whole world when it is made, which takes 50 ms. None
+    is used here: over a thousand clients share what the first one has read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+        yield
 
 
 @pytest.fixture(autouse=True)
