@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.actors.actors import PATIENCE
 from tests.leftovers import SWITCH_INTERVAL, chosen_switch_interval, second_copies, threads_left
+from tests.store.urls import postgres_server as postgres_server
 
 # How long an example takes, or takes to be made, is the machine's affair.
 settings.register_profile("greenroom", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,13 +8,14 @@ import pytest
 
 from tests.crash.databases import sqlite_url
 from tests.crash.process import Family
-from tests.store.urls import PostgresServer, postgres_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["family", "postgres_server", "url"]
+    from tests.store.urls import PostgresServer
+
+__all__ = ["family", "url"]
 
 
 @pytest.fixture

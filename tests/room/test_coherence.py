@@ -16,7 +16,6 @@ from tests.crash.foreign import Foreign, Reader, Row, Shelf
 from tests.crash.process import Family, Puppet
 from tests.room.agents import Agent, Cast, touch
 from tests.store.urls import PostgresServer
-from tests.store.urls import postgres_server as postgres_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,5 +1,5 @@
 """Stores to test with."""
 
-from tests.store.urls import postgres_server, postgres_url, store, store_url
+from tests.store.urls import postgres_url, store, store_url
 
-__all__ = ["postgres_server", "postgres_url", "store", "store_url"]
+__all__ = ["postgres_url", "store", "store_url"]

@@ -1,7 +1,8 @@
 """Databases to test with: SQLite files, SQLite in memory, and a real PostgreSQL server.
 
-Other folders use them as well: `from tests.store.urls import postgres_server, store, store_url` in their
-`conftest.py` gives them the fixtures.
+Other folders use them as well: `from tests.store.urls import store, store_url` in their `conftest.py`
+gives them the fixtures. The server is everybody's, by `tests/conftest.py`: a fixture that is imported in
+several places is one of its own in each, and starts a server in each.
 """
 
 import os
