@@ -1,6 +1,7 @@
 """What holds for every test: it leaves no thread of ours behind, and no second copy of our classes."""
 
 import functools
+import gc
 import os
 import ssl
 import sys
@@ -24,6 +25,14 @@ def pytest_configure() -> None:
     interval = chosen_switch_interval(os.environ)
     if interval is not None:
         sys.setswitchinterval(interval)
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of all collections of garbage what there is before the first test: modules and tests, a
+    third of a million objects. Rooms collect when they let agents go, and tests to see that these are
+    gone, hundreds of times: each took a quarter of a second, and takes a thousandth of that."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str | None:
