@@ -7,7 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -585,6 +585,15 @@ def start_an_export(url: str) -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What is started in the background ignores Ctrl-C, and so do its children: perhaps these tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_it_without_a_traceback(file: Path) -> None:
     with start_an_export(f"sqlite:///{file}") as process:
         process.send_signal(signal.SIGINT)
