@@ -30,8 +30,9 @@ pytest := $(python) -m pytest -n $(WORKERS) --dist loadgroup
 small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
 
 # What such a switch interval changes nothing for: no threads of ours, or other processes.
-not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,browser cli crash simulation \
-  store test_documentation.py test_house.py test_packaging.py test_spec.py) \
+not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,actors/simulation browser \
+  cli crash room/test_coherence.py simulation store supervisor/test_meter.py test_documentation.py \
+  test_house.py test_packaging.py test_spec.py) \
   $(filter-out $(about_threads),$(wildcard tests/gateway/*)))
 about_threads := $(addprefix tests/gateway/,test_admission.py test_answers.py test_performance.py)
 

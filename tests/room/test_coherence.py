@@ -10,7 +10,7 @@ import pytest
 
 from greenroom import Greenroom
 from greenroom.store import UnknownSession, open_store
-from tests.actors.actors import PATIENCE, all_at_once
+from tests.actors.actors import PATIENCE
 from tests.crash.databases import sqlite_url
 from tests.crash.foreign import Foreign, Reader, Row, Shelf
 from tests.crash.process import Family, Puppet
@@ -121,26 +121,6 @@ def test_own_writes_between_turns_cause_no_rebuild(cast: Cast, url: str) -> None
         store.append("s1", role="user", content="ours")
         assert take(room, during=say).reused
         assert take(room).reused
-        assert cast.did("build") == ["a/1"]
-        room.close()
-
-
-def test_own_writes_at_the_same_time_as_turns_cause_no_rebuild(cast: Cast, url: str) -> None:
-    """H1: however the two come to lie."""
-    with open_store(url) as store:
-        room = cast.room(store=store)
-        take(room)
-
-        def write() -> None:
-            for _ in range(40):
-                store.append("s1", role="user", content="ours")
-
-        def turn() -> None:
-            for _ in range(40):
-                take(room, during=say)
-
-        all_at_once([write, turn, write])
-
         assert cast.did("build") == ["a/1"]
         room.close()
 
