@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-PATIENCE = 40.0
+PATIENCE = 90.0
 """Seconds after which a test that waits for a child fails. Never how long something takes."""
 
 

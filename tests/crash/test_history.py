@@ -22,7 +22,7 @@ SECONDS = float(os.environ.get("GREENROOM_CRASH_SECONDS", "4"))
 PROCESSES, THREADS, SESSIONS = 8, 2, 5
 
 
-@pytest.mark.timeout(150 + 3 * SECONDS)
+@pytest.mark.timeout(300 + 3 * SECONDS)
 def test_turns_of_eight_processes_never_overlap_and_are_counted_once(
     url: str, family: Family, tmp_path: Path
 ) -> None:

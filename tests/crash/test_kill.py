@@ -120,7 +120,7 @@ def wrong_in(store: Store, memory: Path, acknowledged: Acknowledged, last: Child
     return found
 
 
-@pytest.mark.timeout(120 + 10 * CRASHES)
+@pytest.mark.timeout(300 + 10 * CRASHES)
 def test_a_gateway_that_is_killed_at_any_moment_forgets_no_turn(
     url: str, family: Family, tmp_path: Path
 ) -> None:

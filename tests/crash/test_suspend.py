@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.crash.process import Family, Puppet
 
+pytestmark = pytest.mark.timeout(300)  # processes take long to start where many tests run at once
+
 LONG = 60.0
 """A lease that does not end during a test."""
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.crash.process import Family, Puppet
 
+pytestmark = pytest.mark.timeout(300)  # processes take long to start where many tests run at once
+
 POLICY = {"lease_ttl": 1.0, "retry_first": 0.05, "retry_most": 0.2}
 
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from greenroom import Turn
 
 
+pytestmark = pytest.mark.timeout(300)  # processes take long to start where many tests run at once
+
+
 @pytest.fixture(scope="module")
 def puppet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Puppet]:
     with Family(tmp_path_factory.mktemp("children")) as family:
