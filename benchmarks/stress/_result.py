@@ -31,7 +31,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Second:
-    """One second of a run. Counts are of this second, levels of its end."""
+    """One second of a run, or a few of a long one. Counts are of this time, levels of its end."""
 
     at: float
     """Its end, since the run began."""

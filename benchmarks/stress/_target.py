@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from greenroom.stress._result import Check
+from greenroom.stress._result import Check, Latency
 
 __all__ = ["Level", "Outcome", "Planned", "Target"]
 
@@ -97,6 +97,10 @@ class Target(abc.ABC):
     async def configure(self, changes: Mapping[str, Any]) -> None:
         """Change its bounds. Raises `ValueError` in `open()` already if it cannot be done."""
 
+    def arrivals_over(self) -> None:  # noqa: B027  # most targets have nothing to do here
+        """Nothing arrives any more: let go what would keep turns waiting for ever. Once, before the run
+        waits for the turns that are under way."""
+
     @abc.abstractmethod
     async def close(self) -> float | None:
         """End it, and say how long its drain took. Once: the first of the run's last acts."""
@@ -106,5 +110,6 @@ class Target(abc.ABC):
         """Which invariants held. After `close()`."""
 
     @abc.abstractmethod
-    def hook_seconds(self) -> Mapping[str, Sequence[float]]:
-        """What commits and teardowns took (`commit`, `teardown`), where that can be seen."""
+    def hook_seconds(self) -> Mapping[str, Sequence[float] | Latency]:
+        """What commits and teardowns took (`commit`, `teardown`), where that can be seen: each of them,
+        or summed up already."""

@@ -9,6 +9,8 @@ What is sent (server-sent events, `GET /room/events`):
     room       the whole picture: first of all, and to a watcher who could not keep up
     change     what is different since: see `_picture.difference`
     happened   a list of what happened, oldest first, each with a number that grows
+    turns      for who asks (`?turns=1`): a list, in order, of turns that began (`key`, `at`), turns that
+               are over (and took `seconds`), and sessions that have ended (with the `reason`)
     beat       nothing, if there was nothing else for a while
     bye        the server ends
 
@@ -80,6 +82,9 @@ class Live:
         self._stage = stage
         self._loop: asyncio.AbstractEventLoop | None = None
         self._streams: dict[Stream, None] = {}
+        self._turn_streams: dict[Stream, None] = {}
+        """Those of them that are told of turns."""
+        self._turned: list[dict[str, Any]] = []
         self._looking: asyncio.Task[None] | None = None
         self._ended = False
         self._tokens = stage.config.tokens
@@ -108,19 +113,22 @@ class Live:
         """How many do."""
         return len(self._streams)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one watcher, as an ASGI application."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, *, turns: bool = False) -> None:
+        """Serve one watcher, as an ASGI application; with `turns`, one who is told of every turn."""
         config = self._stage.config
         if len(self._streams) >= config.max_streams or self._ended:
             raise _refusal(len(self._streams), self._ended)
         await send(head())
         stream = Stream(send, self.whole)
         self._streams[stream] = None
+        if turns:
+            self._turn_streams[stream] = None
         self._begin(stream)
         try:
             await stream.run(receive)
         finally:
             del self._streams[stream]
+            self._turn_streams.pop(stream, None)
 
     def _begin(self, stream: Stream) -> None:
         if self._looking is None:
@@ -138,10 +146,12 @@ class Live:
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait([self._looking])
-        last = self._collect()
+        last, turned = self._collect()
         told = event_bytes("happened", last) if last else b""
+        turns = event_bytes("turns", turned) if turned else b""
         bye = told + event_bytes("bye", {"draining": self._stage.draining})
-        await asyncio.gather(*(stream.end(bye) for stream in list(self._streams)))
+        streams = [(stream, stream in self._turn_streams) for stream in self._streams]
+        await asyncio.gather(*(stream.end(turns + bye if also else bye) for stream, also in streams))
         await on_a_thread(self._stop_listening)
 
     # Looking.
@@ -276,8 +286,11 @@ class Live:
         self._note(told)
 
     def _note(self, told: dict[str, Any]) -> None:
-        told["at"] = round(time.time(), 2)
+        told["at"] = time.time()
         self._heard_now.append(told)
+        self._tell_soon()
+
+    def _tell_soon(self) -> None:
         # Whether the loop has been woken is looked at after the event is in: if the loop is just about
         # to take what is there, it takes this one too.
         if self._looking is not None and not self._telling and self._loop is not None:
@@ -291,26 +304,35 @@ class Live:
 
     def _take_heard(self) -> None:
         self._telling = False
-        new = self._collect()
+        new, turned = self._collect()
         if new:
             self._whole = None
             self._tell(event_bytes("happened", new))
+        if turned and self._picture is not None:
+            self._tell_to(list(self._turn_streams), event_bytes("turns", turned))
 
-    def _collect(self) -> list[dict[str, Any]]:
+    def _collect(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Take what has happened since: for everybody, and for those who are told of turns."""
         new: list[dict[str, Any]] = []
+        turned, self._turned = self._turned, []
         while self._heard_now:
             told = self._heard_now.popleft()
+            if told["kind"] == "end" and self._turn_streams:
+                turned.append({"key": told["key"], "at": told["at"], "reason": told["reason"]})
             self._number += 1
             told["number"] = self._number
+            told["at"] = round(told["at"], 2)
             new.append(told)
             if self._looking is not None:
                 self._touched.add(told["key"])
         self._happened.extend(new)
-        return new
+        return new, sorted(turned, key=lambda turn: turn["at"])
 
     def began(self, performance: Performance) -> None:
         """A turn has begun."""
         self._turns[performance.key] = round(time.time(), 1)
+        if self._turn_streams:
+            self._tell_of_turn({"key": performance.key, "at": time.time()})
         if self._looking is not None:
             self._touched.add(performance.key)
 
@@ -319,10 +341,17 @@ class Live:
         if performance.began is None:
             return
         self._turns.pop(performance.key, None)
+        if self._turn_streams:
+            took = round(time.monotonic() - performance.began, 3)
+            self._tell_of_turn({"key": performance.key, "at": time.time(), "seconds": took})
         if self._looking is not None:
             self._touched.add(performance.key)
         if error is not None and not isinstance(error, (BadRequest, asyncio.CancelledError)):
             self._note_turn(performance.key, error)
+
+    def _tell_of_turn(self, turn: dict[str, Any]) -> None:
+        self._turned.append(turn)
+        self._tell_soon()
 
     def _note_turn(self, key: str, error: BaseException) -> None:
         if isinstance(error, Interrupted):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -154,7 +155,13 @@ class _Events:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         check_operator(scope)
-        await self._live(scope, receive, send)
+        turns = parse_qs(scope["query_string"], keep_blank_values=True).get(b"turns", [b"0"])[-1]
+        if turns not in (b"0", b"1"):
+            msg = (
+                f"turns must be 1 (to be told of every turn) or 0, not {turns[:80].decode('latin-1')!r}"
+            )
+            raise bad_request(msg, param="turns")
+        await self._live(scope, receive, send, turns=turns == b"1")
 
 
 def _looks(live: Live) -> APIRouter:
