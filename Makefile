@@ -48,7 +48,7 @@ tests_of_pure := $(addprefix tests/,actors/test_coherence.py actors/test_lifecyc
   supervisor/test_eviction.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help test browser behaviours coverage check format bench bench-peers serve histories soak crash stress leaks conformance clean
+.PHONY: help test browser behaviours coverage check format bench bench-peers bench-scale profile serve histories soak crash stress leaks conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -87,6 +87,12 @@ bench: $(ready_bench) ## run the benchmarks beside their peers
 
 bench-peers: $(ready_peers) ## run one workload on greenroom and on what else people use
 	$(python) -m benchmarks --only peers $(ARGS)
+
+bench-scale: $(ready_bench) ## measure how cost grows from a hundred to a million sessions
+	$(python) -m benchmarks.scale $(ARGS)
+
+profile: $(ready_bench) ## see where the time goes, as flame graphs and beside the floor
+	$(python) -m benchmarks.profiles $(ARGS)
 
 serve: $(ready_serve) ## run the gateway, on SQLite and with an offline agent
 	$(python) -m greenroom serve $(ARGS)
