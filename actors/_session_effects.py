@@ -222,7 +222,7 @@ class SessionEffects(SessionBase):
         else:
             forget_transcript(tenant.agent)
             self.actor_ref.tell(TeardownEnded(incarnation=effect.incarnation, errors=(), seconds=0.0))
-        del state.tenants[effect.incarnation]
+        state.forget_tenant(effect.incarnation)
 
     def _interrupt(self, effect: effects_of.Interrupt) -> None:
         tenant = self._state.tenants.get(effect.incarnation)

@@ -67,7 +67,7 @@ class SessionOutcomes(SessionEffects):
             )
             tenant.agent, tenant.weight, tenant.seconds = message.agent, message.weight, message.seconds
         elif wanted or rescuer:
-            state.tenants.pop(message.incarnation, None)
+            state.forget_tenant(message.incarnation)
             state.last_error = f"build: {text_of(message.error)}"
             logger.warning("%s: its agent could not be built: %s", self, text_of(message.error))
             self._event(
@@ -145,7 +145,7 @@ class SessionOutcomes(SessionEffects):
                 )
             )
             if not self._is_ours(owner) and not generations.owes(owner):
-                state.tenants.pop(owner, None)
+                state.forget_tenant(owner)
         self._perform(effects)
 
     def _note_committed(self, segment: Segment) -> None:

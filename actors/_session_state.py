@@ -226,6 +226,12 @@ class SessionState:
         self.struck: Any = None
         self.strikes = 0
 
+    def forget_tenant(self, incarnation: int) -> None:
+        """Let go of an agent, and of the table it was in: most sessions that are known have none."""
+        self.tenants.pop(incarnation, None)
+        if not self.tenants:
+            self.tenants.clear()
+
     def strike(self, most: int) -> None:
         """The actor has failed. What it fails on again and again is left out; the rest is still done."""
         on = self.todo[0] if self.todo else self.redo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from typing import Any
 
@@ -19,6 +20,15 @@ def test_the_thread_that_brings_a_message_runs_the_actor(runtime: Runtime) -> No
 
     assert ref.ask(threading.get_ident) == threading.get_ident()
     assert runtime.stats().helpers == 0
+
+
+def test_an_actor_that_rests_keeps_no_table_for_its_baton(runtime: Runtime) -> None:
+    """There may be a million of them."""
+    ref = runtime.start(Recorder)
+    ref.ask("asked")
+    ref.tell("told")
+
+    assert sys.getsizeof(ref.actor_inbox.baton) == sys.getsizeof({})
 
 
 def test_whoever_runs_the_actor_takes_what_arrives_meanwhile(runtime: Runtime) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import logging
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,18 @@ def test_a_release_leaves_resources_and_settings(cast: Cast) -> None:
 
     assert cast.did("stop") == []
     assert dict(room.settings("a")) == {"model": "override"}
+
+
+def test_a_session_without_an_agent_keeps_no_table_for_agents(cast: Cast) -> None:
+    """There may be a million of them."""
+    with cast.room() as room:
+        take_turn(room, "g")
+        room.evict("g")
+        room.settle(PATIENCE)
+
+        session = room._board.directory["g"].actor_inbox.actor
+        assert isinstance(session, Session)
+        assert sys.getsizeof(session._state.tenants) == sys.getsizeof({})
 
 
 def test_an_agent_without_release_clients_gets_close(cast: Cast) -> None:
