@@ -141,7 +141,11 @@ class Generations:
     ) -> int:
         """Count one more completed turn."""
         self.generation += 1
-        self._append(Segment(owner, self.generation, session_id, token, epoch))
+        last = None if self._segments is None else self._segments[-1]
+        if last is None or last is self.in_flight or not _goes_on(last, owner, session_id, epoch):
+            self._append(Segment(owner, self.generation, session_id, token, epoch))
+        else:
+            last.last, last.token = self.generation, token
         return self.generation
 
     def _append(self, segment: Segment) -> None:
@@ -240,11 +244,15 @@ class Generations:
         return done
 
 
+def _goes_on(segment: Segment, owner: int | None, session_id: str | None, epoch: int) -> bool:
+    """Tell whether a turn of this owner and account belongs to the segment before it."""
+    same_account = segment.session_id == session_id and segment.epoch == epoch
+    return segment.owner == owner and same_account and not segment.begun
+
+
 def _join(segment: Segment, later: Segment) -> bool:
     """Make one segment of two, if they belong together."""
-    same_owner = segment.owner == later.owner
-    same_account = segment.session_id == later.session_id and segment.epoch == later.epoch
-    if not same_owner or not same_account or segment.begun or later.begun:
+    if later.begun or not _goes_on(segment, later.owner, later.session_id, later.epoch):
         return False
     segment.last, segment.token = later.last, later.token
     return True

@@ -118,7 +118,7 @@ class RoomCalls:
             return None  # the turn is the parent's
         try:
             if session is not None:
-                return cast("int | None", session.ask(end))
+                return cast("int | None", session.actor_inbox.ask(end))
             _too_late(key)
         except GreenroomError:
             raise  # it is over, and this is what came of it
