@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from typing import TYPE_CHECKING, Any
 
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
@@ -41,11 +42,19 @@ def name_of(call: Callable[..., Any]) -> str:
     return str(getattr(plain, "__qualname__", type(plain).__qualname__))
 
 
+MARK = "_is_coroutine_mark"
+"""What `inspect.markcoroutinefunction()` leaves on a function that only returns a coroutine."""
+
+
 def is_async(call: Callable[..., Any]) -> bool:
     """Tell whether calling this makes a coroutine."""
     call = _without_arguments(call)
+    plain = call.__func__ if isinstance(call, types.MethodType) else call
+    if isinstance(plain, types.FunctionType) and not hasattr(plain, MARK):
+        # inspect comes to the same, and takes much longer: it looks for all that could be there.
+        return bool(plain.__code__.co_flags & inspect.CO_COROUTINE)
     return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
-        getattr(call, "__call__", None)  # noqa: B004  # an object whose __call__ is async
+        getattr(type(call), "__call__", None)  # noqa: B004  # an object whose __call__ is async
     )
 
 

@@ -84,12 +84,13 @@ class AgentHooks:
 
     def farewell(self, agent: Any, *, close: bool) -> list[tuple[str, Callable[[], Any]]]:
         """Return the hooks of a release or of a close, by name, in the order they are called."""
-        if close:
-            wanted = ["shutdown_memory", "close"]
-        else:
-            wanted = ["release"] if self.find(agent, "release") is not None else ["close"]
-        found = [(name, self.find(agent, name)) for name in wanted]
-        hooks = [(NAMES[name], hook) for name, hook in found if hook is not None]
+        hooks: list[tuple[str, Callable[[], Any]]] = []
+        for name in ("shutdown_memory", "close") if close else ("release", "close"):
+            hook = self.find(agent, name)
+            if hook is not None:
+                hooks.append((NAMES[name], hook))
+                if not close:
+                    break
         if not close and hooks and getattr(hooks[0][1], "func", None) is _call_late:
             # Whether it has this one turns out when it is called.
             instead = (NAMES["release"], NAMES["close"])
@@ -116,6 +117,13 @@ def takes_generation(hook: Callable[..., Any]) -> bool:
     An argument that may be left out is somebody's own (the messages to extract from, say), unless it is
     called `generation`.
     """
+    plain = hook.__func__ if isinstance(hook, types.MethodType) else None
+    if isinstance(plain, types.FunctionType) and not vars(plain):
+        # An ordinary method: what inspect comes to as well, which takes far longer and looks for all
+        # that a decorator may have left.
+        names = plain.__code__.co_varnames[: plain.__code__.co_argcount][1:]
+        optional = len(plain.__defaults__ or ())
+        return bool(names) and (optional < len(names) or names[0] == "generation")
     try:
         parameters = inspect.signature(hook).parameters.values()
     except (TypeError, ValueError):  # it is written in C, say
