@@ -130,6 +130,7 @@ def plain_dict(size: int, turns: int) -> Figures:
 def sweeps(population: Population, groups: dict[int, float], size: int) -> Measured:
     """One after another, each when the next group has become idle: it, and nobody else. `groups` says
     how large each is, and since when it rests."""
+    population.come_to_rest()  # what warm turns have left for the supervisor is not the sweep's
     measured = {"sweep_0": timed(partial(swept, population, 0), 1)}
     for count, since in groups.items():
         clock = population.clock
