@@ -14,7 +14,7 @@ GROUPS = {
     "session actor": r"actors/(session|_session_\w+|errands|hooks|holding|resources|board)\.py",
     "supervisor": r"greenroom/supervisor/",
     "messages (their constructors)": r"constructor of|greenroom/messages/|<string>",
-    "mailboxes, futures, threads": r"greenroom/actors/",
+    "runtime (mailboxes, futures, threads)": r"greenroom/actors/",
     "turn and room": r"greenroom/_\w+\.py",
     "benchmark": r"benchmarks/|workloads\.py",
     "standard library": r"",
