@@ -10,7 +10,8 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -298,15 +299,21 @@ def test_an_agent_that_is_told_something_must_answer() -> None:
 # Being ended.
 
 
-def started(*arguments: str, **more: Any) -> subprocess.Popen[str]:
+@contextmanager
+def started(*arguments: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, which does not outlive the block."""
     environment = {name: value for name, value in os.environ.items() if "GREENROOM" not in name}
-    return subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "greenroom", "stress", *arguments],
         cwd=ROOT,
         env=environment | {"PYTHONUNBUFFERED": "1"},
         text=True,
         **more,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
