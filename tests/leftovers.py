@@ -41,7 +41,9 @@ def second_copies(modules: Mapping[str, ModuleType], root: Path = ROOT) -> list[
 
     Somebody else's package of the same name is none of our business.
     """
-    return [name for name in sorted(BARE_NAMES) if name in modules and _is_ours(name, modules[name], root)]
+    return [
+        name for name in sorted(BARE_NAMES) if name in modules and _is_ours(name, modules[name], root)
+    ]
 
 
 def _is_ours(name: str, module: ModuleType, root: Path) -> bool:

@@ -30,15 +30,17 @@ class Books:
         self._refused = 0
         self._wedged = 0
         self._errors: Counter[str] = Counter()
-        self._times = {name: Histogram() for name in ("hit", "build", "turn")}
+        self._times = {name: Histogram() for name in ("start", "hit", "build", "turn")}
         self._starts = Histogram()
+        """Since the last second; then they are in `_times`, too."""
         self._last = (0, 0, 0, 0)
 
     def note(self, outcome: Outcome) -> None:
         """A turn is over."""
         if outcome.start is not None:
             self._starts.add(outcome.start)
-            self._times["build" if outcome.built else "hit"].add(outcome.start)
+            if outcome.built is not None:
+                self._times["build" if outcome.built else "hit"].add(outcome.start)
             self._times["turn"].add(outcome.turn)
         if outcome.refused:
             self._refused += 1
@@ -68,6 +70,7 @@ class Books:
         )
         self._last = counts
         starts, self._starts = self._starts, Histogram()
+        self._times["start"].merge(starts)
         evictions = None
         if now.evictions is not None:
             evictions = sum(now.evictions.values()) - sum((before.evictions or {}).values())
@@ -118,10 +121,9 @@ class Books:
 
     def latencies(self, hooks: Mapping[str, Sequence[float] | Latency]) -> dict[str, Latency]:
         """Those that happened."""
-        start = Histogram()
-        for name in ("hit", "build"):
-            start.merge(self._times[name])
-        found = {name: times.latency() for name, times in {"start": start, **self._times}.items()}
+        self._times["start"].merge(self._starts)
+        self._starts = Histogram()
+        found = {name: times.latency() for name, times in self._times.items()}
         for name, taken in hooks.items():
             found[name] = taken if isinstance(taken, Latency) else Histogram(taken).latency()
         return {name: latency for name, latency in found.items() if latency is not None}

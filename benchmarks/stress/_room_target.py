@@ -96,7 +96,9 @@ class RoomTarget(Target):
         self._witness = Witness(exact=self._store is None, began=time.perf_counter())
         self._room = await asyncio.to_thread(self._open, policy)
         figures = {field.name: getattr(policy, field.name) for field in fields(Policy)}
-        return {"policy": plain(figures), "store": self._store, "deadline": self._deadline}
+        # As the store shows itself: what it was opened with may have a password in it.
+        shown = getattr(self._room.store, "url", None)
+        return {"policy": plain(figures), "store": shown, "deadline": self._deadline}
 
     def _open(self, policy: Policy) -> Greenroom:
         return Greenroom(

@@ -18,7 +18,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,11 +25,11 @@ import typer
 
 from greenroom import GreenroomError
 from greenroom._cli_terminal import CommandFailed, plain, say, write_json
-from greenroom.stress._options import METAVARS, OPTIONS, Option, option_of
+from greenroom.stress.command._options import METAVARS, OPTIONS, Option, option_of
 
 if TYPE_CHECKING:
-    from greenroom.stress._asked import Asked
     from greenroom.stress._result import Result
+    from greenroom.stress.command._asked import Asked
 
 __all__ = ["stress"]
 
@@ -50,10 +49,10 @@ def stress(**options: Any) -> None:
     a second one at once. Exit status: 0 all held, 1 something did not, 2 it
     could not begin, 130 ended at once.
     """
-    from greenroom.stress._asked import read
-    from greenroom.stress._file import BadInput
-    from greenroom.stress._server_target import NoServer
-    from greenroom.stress._trace import TraceError
+    from greenroom.stress.command._asked import read
+    from greenroom.stress.command._file import BadInput
+    from greenroom.stress.server._target import NoServer
+    from greenroom.stress.traces._trace import TraceError
 
     try:
         asked = read(options, os.environ)
@@ -72,22 +71,22 @@ def _run(asked: Asked) -> int:
     if asked.mode in ("room", "server"):
         return _drive(asked)
     if asked.mode == "record":
-        from greenroom.stress._record_cli import run_record
+        from greenroom.stress.command._record_cli import run_record
 
         run_record(asked)
     else:
-        from greenroom.stress._replay_cli import run_replay, run_synthesize
+        from greenroom.stress.command._replay_cli import run_replay, run_synthesize
 
         run_replay(asked) if asked.mode == "replay" else run_synthesize(asked)
     return 0
 
 
 def _drive(asked: Asked) -> int:
-    from greenroom.stress._driving import drive_of
-    from greenroom.stress._live import view
-    from greenroom.stress._play import play
     from greenroom.stress._run import Run
-    from greenroom.stress._summary import show_summary
+    from greenroom.stress.command._driving import drive_of
+    from greenroom.stress.command._live import view
+    from greenroom.stress.command._play import play
+    from greenroom.stress.command._summary import show_summary
 
     report: Path | None = asked.values.get("report")
     if report is not None:
@@ -107,7 +106,7 @@ def _drive(asked: Asked) -> int:
             settings=drive.settings,
         )
         try:
-            result = _without_passwords(play(run, shown))
+            result = play(run, shown)
         except (GreenroomError, ImportError, OSError, ValueError) as error:
             msg = f"the run could not begin: {type(error).__name__}: {error}"
             raise CommandFailed(msg, exit_code=WRONG) from error
@@ -120,19 +119,9 @@ def _drive(asked: Asked) -> int:
     return 0 if result.held else 1
 
 
-def _without_passwords(result: Result) -> Result:
-    """The target's own settings have the URL of the store as it is."""
-    from greenroom.stress._driving import without_password
-
-    if not isinstance(result.settings.get("store"), str):
-        return result
-    shown = {**result.settings, "store": without_password(result.settings["store"])}
-    return replace(result, settings=shown)
-
-
 def _check_report(path: Path) -> None:
     """See that the report can be written, before the run and not after it."""
-    from greenroom.stress._file import BadInput
+    from greenroom.stress.command._file import BadInput
 
     folder = path.parent
     if path.suffix.lower() not in (".html", ".htm"):
@@ -149,7 +138,7 @@ def _check_report(path: Path) -> None:
 
 
 def _write(result: Result, path: Path) -> None:
-    from greenroom.stress._report import write_report
+    from greenroom.stress.report._report import write_report
 
     try:
         write_report(result, path)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from greenroom.stress._synthetic import NAMES
-from greenroom.stress._traces import write_synthetic
+from greenroom.stress.traces._names import write_synthetic
+from greenroom.stress.traces._synthetic import NAMES
 
 FOLDER = Path(__file__).parent
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Request, expect
 
-from greenroom.stress import _words as words
-from greenroom.stress._report import write_report
 from greenroom.stress._result import Result
+from greenroom.stress.report import _words as words
+from greenroom.stress.report._report import write_report
 from tests.browser.chromium import need_chromium
 from tests.browser.conftest import Complaints, Open
 from tests.browser.contrast import too_faint

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from greenroom import Policy
-from greenroom.stress._asked import Asked, read
-from greenroom.stress._file import BadInput, policy_names
-from greenroom.stress._options import OPTIONS, POLICY_KINDS
-from greenroom.stress._values import KINDS
 from greenroom.stress._workload import Change, Length, Workload
+from greenroom.stress.command._asked import Asked, read
+from greenroom.stress.command._file import BadInput, policy_names
+from greenroom.stress.command._options import OPTIONS, POLICY_KINDS
+from greenroom.stress.command._values import KINDS
 
 
 def ask(file: Path | None = None, environ: dict[str, str] | None = None, **options: Any) -> Asked:

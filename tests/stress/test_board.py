@@ -8,8 +8,8 @@ import sys
 import pytest
 from rich.console import Console
 
-from greenroom.stress._board import Board, bar, clock, sparkline
-from greenroom.stress._live import view
+from greenroom.stress.command._board import Board, bar, clock, sparkline
+from greenroom.stress.command._live import view
 from tests.stress.results import second
 
 UNKNOWN = (

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from greenroom.__main__ import main
-from greenroom.stress._asked import read
-from greenroom.stress._file import policy_names
-from greenroom.stress._options import OPTIONS, option_of
 from greenroom.stress._workload import Workload
+from greenroom.stress.command._asked import read
+from greenroom.stress.command._file import policy_names
+from greenroom.stress.command._options import OPTIONS, option_of
 from tests.house import ROOT
 from tests.test_documentation import blocks, served
 

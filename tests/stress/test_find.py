@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from greenroom.stress._file import BadInput
-from greenroom.stress._find import find, find_agent
+from greenroom.stress.command._file import BadInput
+from greenroom.stress.command._find import find, find_agent
 
 SOURCE = """
 class Maker:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from greenroom.gateway import Token
-from greenroom.stress import _record
-from greenroom.stress._record import Recorded, Recorder, RecordError, record
-from greenroom.stress._replay import Trace
-from greenroom.stress._trace import Entry, read_trace, with_lengths
+from greenroom.stress.traces import _record
+from greenroom.stress.traces._record import Recorded, Recorder, RecordError, record
+from greenroom.stress.traces._replay import Trace
+from greenroom.stress.traces._trace import Entry, read_trace, with_lengths
 from tests.actors.actors import PATIENCE
 from tests.gateway.agents_for_tests import Troupe
 from tests.gateway.page_serving import page_serving
@@ -165,7 +165,7 @@ def test_the_file_is_good_though_the_recorder_was_killed(troupe: Troupe, tmp_pat
     path = tmp_path / "trace.jsonl.gz"
     program = (
         "import asyncio, sys\n"
-        "from greenroom.stress._record import record\n"
+        "from greenroom.stress.traces._record import record\n"
         "asyncio.run(record(*sys.argv[1:], watch=lambda told: print(told.turns, flush=True)))"
     )
     with page_serving(troupe) as server:

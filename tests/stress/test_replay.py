@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from greenroom import Policy
-from greenroom.stress import _replay
-from greenroom.stress._replay import Replayed, Trace, replay, replay_one
-from greenroom.stress._replay_advice import advise, policies_for
-from greenroom.stress._replay_table import replay_json, replay_table
-from greenroom.stress._trace import Entry
+from greenroom.stress.traces import _replay
+from greenroom.stress.traces._replay import Replayed, Trace, replay, replay_one
+from greenroom.stress.traces._replay_advice import advise, policies_for
+from greenroom.stress.traces._replay_table import replay_json, replay_table
+from greenroom.stress.traces._trace import Entry
 from tests.stress.trace_room import have
 
 

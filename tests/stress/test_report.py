@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from greenroom.stress import _words
-from greenroom.stress._charts import APART, HEIGHT, Line, chart, spread
-from greenroom.stress._html import join, tag
-from greenroom.stress._page import page
-from greenroom.stress._part_process import grew
-from greenroom.stress._part_settings import flat
-from greenroom.stress._points import MOST, Points, peak
-from greenroom.stress._report import data_path, write_report
 from greenroom.stress._result import Check, Result, Slope
-from greenroom.stress._ticks import linear_axis, log_axis, time_axis
-from greenroom.stress._verdict import verdict
+from greenroom.stress.report import _words
+from greenroom.stress.report._charts import APART, HEIGHT, Line, chart, spread
+from greenroom.stress.report._html import join, tag
+from greenroom.stress.report._page import page
+from greenroom.stress.report._part_process import grew
+from greenroom.stress.report._part_settings import flat
+from greenroom.stress.report._points import MOST, Points, peak
+from greenroom.stress.report._report import data_path, write_report
+from greenroom.stress.report._ticks import linear_axis, log_axis, time_axis
+from greenroom.stress.report._verdict import verdict
 from tests.stress.results import (
     UNTOLD,
     bare_result,
@@ -88,7 +88,7 @@ def test_a_page_that_cannot_be_made_leaves_the_old_one_and_the_new_json(
     def fail(*_: object) -> str:
         raise RuntimeError("no page")
 
-    monkeypatch.setattr("greenroom.stress._report.page", fail)
+    monkeypatch.setattr("greenroom.stress.report._report.page", fail)
     with pytest.raises(RuntimeError, match="no page"):
         write_report(good_result(3), path)
     assert path.read_text("utf-8") == "the old page"
@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_half_done(
 ) -> None:
     path = tmp_path / "run.html"
     path.write_text("the old page", "utf-8")
-    monkeypatch.setattr("greenroom.stress._report.page", lambda *_: "\ud800 cannot be written")
+    monkeypatch.setattr("greenroom.stress.report._report.page", lambda *_: "\ud800 cannot be written")
     with pytest.raises(UnicodeEncodeError):
         write_report(good_result(3), path)
     assert path.read_text("utf-8") == "the old page"

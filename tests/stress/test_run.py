@@ -87,6 +87,16 @@ def play(target: Target, turns: list[Planned], **fields: Any) -> Result:
     return asyncio.run(a_run(target, turns, **fields).play())
 
 
+def test_a_turn_of_which_nobody_knows_whether_its_agent_was_built_is_neither_hit_nor_build() -> None:
+    async def turn(_: Planned) -> dict[str, Any]:
+        return {"built": None}
+
+    latencies = play(FakeTarget(turn), plan(3)).latencies
+    assert latencies["start"].count == 3
+    assert "hit" not in latencies
+    assert "build" not in latencies
+
+
 def test_every_turn_that_arrives_has_its_outcome_in_the_result() -> None:
     async def turn(planned: Planned) -> dict[str, Any]:
         outcomes: list[dict[str, Any]] = [

@@ -14,10 +14,10 @@ from greenroom import Policy
 from greenroom.gateway.agents.offline import offline
 from greenroom.stress._result import Check, Result
 from greenroom.stress._run import Run
-from greenroom.stress._server_checks import ServerWitness
-from greenroom.stress._server_looks import level_of, parse_metrics
-from greenroom.stress._server_target import NoServer, ServerTarget
 from greenroom.stress._target import Outcome, Planned
+from greenroom.stress.server._checks import ServerWitness
+from greenroom.stress.server._looks import level_of, parse_metrics
+from greenroom.stress.server._target import NoServer, ServerTarget
 from tests.gateway.clients import playing
 from tests.gateway.guarded import ANNA, CHIEF, TOKENS, bearer, guarded
 from tests.gateway.serving import serving

@@ -10,8 +10,8 @@ from statistics import median
 
 import pytest
 
-from greenroom.stress._synthetic import CHAT, CRON, NAMES, STORM, synthesize
-from greenroom.stress._trace import Entry, TraceError, read_trace
+from greenroom.stress.traces._synthetic import CHAT, CRON, NAMES, STORM, synthesize
+from greenroom.stress.traces._trace import Entry, TraceError, read_trace
 from tests.house import ROOT
 
 DAY, HOUR, MINUTE = 86400.0, 3600.0, 60.0

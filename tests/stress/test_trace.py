@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from greenroom.stress._target import Planned
-from greenroom.stress._trace import Entry, TraceError, TraceWriter, read_trace, turns_of, with_lengths
-from greenroom.stress._traces import open_trace
+from greenroom.stress.traces._names import open_trace
+from greenroom.stress.traces._trace import (
+    Entry,
+    TraceError,
+    TraceWriter,
+    read_trace,
+    turns_of,
+    with_lengths,
+)
 
 ENTRIES = [
     Entry(0.0, "s1", "turn", 1.25),

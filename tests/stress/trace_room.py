@@ -7,7 +7,7 @@ from typing import Any
 
 from greenroom import Greenroom, Overloaded, Policy
 from greenroom.actors.simulation import Simulation
-from greenroom.stress._trace import Entry
+from greenroom.stress.traces._trace import Entry
 from greenroom.testing import RecordingBuild
 
 __all__ = ["have"]
