@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.__main__ import RESULTS, say
+from benchmarks.document import RESULTS, say
 from benchmarks.profiles import TITLES, campaign, flames, section
 from benchmarks.workers import ROOT
 

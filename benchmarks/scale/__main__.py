@@ -6,7 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.__main__ import RESULTS, run
+from benchmarks import document
+from benchmarks.__main__ import run
+from benchmarks.document import RESULTS
 from benchmarks.scale import SIZES, bars, campaign, picture, section
 from benchmarks.suites import Suite
 
@@ -28,6 +30,9 @@ def main() -> int:
     options = parser.parse_args()
     write = not options.quick if options.write is None else options.write
     run(SCALE, SCALE.contenders, quick=options.quick, folder=options.output if write else None)
+    if write and options.output == RESULTS:
+        for page in document.write():
+            print(f"Written anew: {page}")
     return 0
 
 
