@@ -56,6 +56,9 @@ logger = logging.getLogger("greenroom.actors")
 A = TypeVar("A", bound=Actor)
 T = TypeVar("T")
 
+SLOW_PAUSE = 1.0
+"""After a line about a slow handler there is none for so many seconds. They are counted all the same."""
+
 _numbers = itertools.count(1)
 
 
@@ -90,7 +93,8 @@ class Runtime:
             batch: how many messages a thread handles for others before it hands over.
             helpers: how many threads may take over what is handed over.
             workers: how many pieces of slow work may run at once, in each lane.
-            slow_handler: a handler that takes longer, in seconds, is logged. `None`: never.
+            slow_handler: a handler that takes longer, in seconds, is logged, one a second at most.
+                `None`: never.
             clock: a `ManualClock` for tests; real time otherwise.
             on_dead_letter: called with the name of the actor and the message that nobody handled.
         """
@@ -110,6 +114,7 @@ class Runtime:
         self._started, self._ended = Tally(), Tally()
         self._failures, self._restarts, self._dead_letters = Tally(), Tally(), Tally()
         self._slow, self._hand_overs = Tally(), Tally()
+        self._slow_told, self._slow_again = 0, -math.inf
         self._timers: Timers = (
             ManualTimers(clock)
             if isinstance(clock, ManualClock)
@@ -316,12 +321,18 @@ class Runtime:
 
     def _report_slow(self, mailbox: Life, message: Any, took: float) -> None:
         self._slow.add()
+        # On a machine that is out of breath every handler is slow, and thousands of lines do not help.
+        if (now := self.clock()) < self._slow_again:
+            return
+        self._slow_again = now + SLOW_PAUSE
+        untold, self._slow_told = self._slow.total - self._slow_told - 1, self._slow.total
         logger.warning(
-            "%s took %.3f s for %s, on the thread of whoever brought it. Handlers must not block: "
+            "%s took %.3f s for %s, on the thread of whoever brought it%s. Handlers must not block: "
             "do slow work with runtime.submit() and get its outcome as a message",
             mailbox,
             took,
             describe(message),
+            f" (and {untold} others took too long since this was last said)" if untold > 0 else "",
         )
 
     def _report_failure(self, mailbox: Life) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pykka
 import pytest
 
-from greenroom.actors import Actor, MailboxFull, Runtime, WouldBlock
+from greenroom.actors import Actor, MailboxFull, ManualClock, Runtime, WouldBlock
 from greenroom.actors._threads import LOCAL
 from tests.actors.actors import Gate, Recorder, all_at_once, in_thread, join_all
 
@@ -313,6 +313,22 @@ def test_a_slow_handler_is_logged_with_actor_and_message(caplog: pytest.LogCaptu
     assert f"{ref} took" in caplog.text
     assert "dict" in caplog.text
     assert "do not log" not in caplog.text
+
+
+def test_slow_handlers_are_logged_once_a_second_and_then_with_how_many_there_were(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    with Runtime(slow_handler=1e-9, clock=clock) as runtime:
+        ref = runtime.start(Recorder)
+        for _ in range(3):
+            ref.ask("slow")
+        assert caplog.text.count(" took ") == 1
+        untold = runtime.stats().slow_handlers - 1
+        clock.advance(1.0)
+        ref.ask("slow")
+        assert caplog.text.count(" took ") == 3, "the second line, and what it says of the others"
+    assert f"(and {untold} others took too long since this was last said)" in caplog.text
 
 
 def test_ctrl_c_in_a_handler_ends_that_actor_and_reaches_the_thread(runtime: Runtime) -> None:
