@@ -194,18 +194,24 @@ def test_async_work_for_a_loop_that_was_closed_fails_at_once(runtime: Runtime) -
         runtime.submit(never, loop=loop).get(timeout=PATIENCE)
 
 
-def test_async_work_is_cancelled_at_its_timeout(runtime: Runtime) -> None:
-    cancelled = threading.Event()
+def test_async_work_is_cancelled_at_its_timeout() -> None:
+    clock = ManualClock()
+    begun, cancelled = threading.Event(), threading.Event()
 
     async def endless() -> None:
         try:
+            begun.set()
             await asyncio.Event().wait()
         finally:
             cancelled.set()
 
-    with pytest.raises(WorkTimedOut):
-        runtime.submit(endless, timeout=0.01).get(timeout=PATIENCE)
-    assert cancelled.wait(PATIENCE)
+    with Runtime(clock=clock) as runtime:
+        work = runtime.submit(endless, timeout=10.0)
+        assert begun.wait(PATIENCE)
+        clock.advance(10.0)
+        with pytest.raises(WorkTimedOut):
+            work.get(timeout=PATIENCE)
+        assert cancelled.wait(PATIENCE)
 
 
 def test_a_loop_that_is_blocked_is_replaced() -> None:
