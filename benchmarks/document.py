@@ -8,8 +8,6 @@ markers `BEGIN` and `END`, if it has these.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +15,8 @@ from pathlib import Path
 from benchmarks import results, soak_section
 from benchmarks.peers import section as peer_section
 from benchmarks.peers.summary import summary
+from benchmarks.profiles import section as profile_section
+from benchmarks.scale import section as scale_section
 from benchmarks.suites import SUITES, Suite
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,6 +40,9 @@ Contenders take turns, each in a process of its own, so that a noisy moment hits
 | to measure again | command | takes |
 |---|---|---|
 | side by side with what else people use | `make bench-peers` | 10 minutes; with `ARGS=--quick` 2 |
+| how cost grows with the number of sessions | `make bench-scale` | 10 minutes; with `ARGS=--quick` 1 |
+| where the time goes | `make profile` | 3 minutes |
+| the long run | `make soak` | an hour; a trial: `ARGS="--duration 1m"` |
 | runtime, rooms, stores, gateway | `make bench` | 15 minutes; one of them: `ARGS="--only rooms"` |
 | this page, from what was measured last | `python -m benchmarks.document` | a second |
 
@@ -101,24 +104,14 @@ def document(folder: Path) -> str:
 
 def sections() -> list[Section]:
     """Those that come first have most to say to who must decide."""
-    found = [
-        peer_section.section,
-        imported("benchmarks.scale.section"),
-        imported("benchmarks.profiles.section"),
-        soak_section.section,
-    ]
     suites = {suite.name: suite for suite in SUITES}
-    found += [of_suite(suites[name], *words) for name, words in SUITE_WORDS.items()]
-    return [section for section in found if section is not None]
-
-
-def imported(module: str) -> Section | None:
-    """The section of a package that may not be there."""
-    package = module.rpartition(".")[0]
-    if importlib.util.find_spec(package) is None or importlib.util.find_spec(module) is None:
-        return None
-    section: Section = importlib.import_module(module).section
-    return section
+    return [
+        peer_section.section,
+        scale_section.section,
+        profile_section.section,
+        soak_section.section,
+        *(of_suite(suites[name], *words) for name, words in SUITE_WORDS.items()),
+    ]
 
 
 def of_suite(suite: Suite, heading: str, words: str) -> Section:

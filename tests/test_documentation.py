@@ -96,15 +96,15 @@ def test_the_readme_leads_to_every_page() -> None:
 def test_the_readme_names_every_extra() -> None:
     """Those that are for users: the others are for whoever works on it."""
     section = (ROOT / "setup.cfg").read_text().partition("[options.extras_require]")[2]
-    extras = set(re.findall(r"^(\w+) =$", section, flags=re.MULTILINE)) - {"bench", "dev", "test"}
+    extras = set(re.findall(r"^(\w+) =$", section, flags=re.MULTILINE)) - {"bench", "dev", "peers", "test"}
     _, _, table = (ROOT / "README.md").read_text().partition("Extras:")
     rows = " ".join(re.findall(r"^\| (.*?) \|", table, flags=re.MULTILINE))
     assert set(re.findall(r"`(\w+)`", rows)) == extras
 
 
 def test_the_contributing_page_names_commands_that_exist() -> None:
-    targets = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    named = set(re.findall(r"`make ([a-z]+)", (ROOT / "CONTRIBUTING.md").read_text()))
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = set(re.findall(r"`make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text()))
     assert named - targets == set()
     assert targets - named <= {"help", "clean", "browser"}
 

@@ -6,7 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.document import RESULTS, say
+from benchmarks import document
+from benchmarks.__main__ import say
+from benchmarks.document import RESULTS
 from benchmarks.profiles import TITLES, campaign, flames, section
 from benchmarks.workers import ROOT
 
@@ -25,6 +27,9 @@ def main() -> int:
         for name, title in TITLES.items():
             graph = flames.draw(stacks[name], title)
             (options.graphs / f"flame-{name}.svg").write_text(graph, encoding="utf-8")
+        if options.output == RESULTS:
+            for page in document.write():
+                print(f"Written anew: {page}")
     return 0
 
 
