@@ -30,11 +30,12 @@ pytest := $(python) -m pytest -n $(WORKERS) --dist loadgroup
 small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
 
 # What such a switch interval changes nothing for: no threads of ours, or other processes.
-not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,actors/simulation browser \
+not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,actors/simulation bench browser \
   cli crash room/test_coherence.py simulation store supervisor/test_meter.py test_documentation.py \
   test_house.py test_packaging.py test_spec.py) \
-  $(filter-out $(about_threads),$(wildcard tests/gateway/*)))
-about_threads := $(addprefix tests/gateway/,test_admission.py test_answers.py test_performance.py)
+  $(filter-out $(about_threads),$(wildcard tests/gateway/* tests/stress/test_*.py)))
+about_threads := $(addprefix tests/,gateway/test_admission.py gateway/test_answers.py \
+  gateway/test_performance.py stress/test_room_target.py stress/test_run.py stress/test_watched.py)
 
 # The modules that decide and do nothing. Their own tests alone take every branch of them.
 comma := ,
