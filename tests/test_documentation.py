@@ -96,7 +96,12 @@ def test_the_readme_leads_to_every_page() -> None:
 def test_the_readme_names_every_extra() -> None:
     """Those that are for users: the others are for whoever works on it."""
     section = (ROOT / "setup.cfg").read_text().partition("[options.extras_require]")[2]
-    extras = set(re.findall(r"^(\w+) =$", section, flags=re.MULTILINE)) - {"bench", "dev", "peers", "test"}
+    extras = set(re.findall(r"^(\w+) =$", section, flags=re.MULTILINE)) - {
+        "bench",
+        "dev",
+        "peers",
+        "test",
+    }
     _, _, table = (ROOT / "README.md").read_text().partition("Extras:")
     rows = " ".join(re.findall(r"^\| (.*?) \|", table, flags=re.MULTILINE))
     assert set(re.findall(r"`(\w+)`", rows)) == extras

@@ -24,6 +24,10 @@ _BLINK = 1.0
 """A sleep of fewer seconds does not look whether the run is over."""
 
 
+_LONGEST = 1e6
+"""A wide spread draws more seconds than a thread can be asked to wait for."""
+
+
 class PlannedFailure(Exception):
     """What fails because the workload asked for it."""
 
@@ -63,7 +67,7 @@ class Cast:
             time.sleep(seconds)
         else:
             try:
-                over.get(timeout=seconds)
+                over.get(timeout=min(seconds, _LONGEST))
             except pykka.Timeout:
                 pass
         if fails and chance.random() < fails:

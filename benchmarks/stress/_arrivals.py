@@ -47,9 +47,15 @@ class Popularity:
 
 
 def planned(workload: Workload) -> Iterator[Planned]:
-    """The turns of a workload, in order, until its duration."""
+    """The turns of a workload, in order, until its duration.
+
+    What takes long for many sessions is done here, before a run has begun, and not at its first turn.
+    """
+    return _planned(workload, Popularity(workload.sessions, workload.popularity))
+
+
+def _planned(workload: Workload, popularity: Popularity) -> Iterator[Planned]:
     chance = random.Random(workload.seed)
-    popularity = Popularity(workload.sessions, workload.popularity)
     turn, fails, ends = workload.turn, workload.fail_turn, workload.end
     for number, at in enumerate(moments(workload, chance), 1):
         yield Planned(

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from greenroom.stress._figures import Histogram, Series
-from greenroom.stress._length import WEDGED
 from greenroom.stress._result import Latency, Second, Totals
 from greenroom.stress._target import Level, Outcome, Planned
 
@@ -25,6 +24,8 @@ class Books:
         self.lag = Histogram()
         self.arrived = 0
         self.dropped = 0
+        self.cut_at: float | None = None
+        """The second of the plan from which on nothing was begun, because the run was too far behind."""
         self._turns = 0
         self._failures = 0
         self._refused = 0
@@ -51,7 +52,7 @@ class Books:
 
     def cancelled(self, planned: Planned, after: float) -> None:
         """It did not end of itself: as planned, or not."""
-        if planned.seconds == WEDGED:
+        if planned.seconds >= after:  # it cannot have ended by now, whatever the room did
             self._wedged += 1
         else:
             self.fail(f"still not over when the run was: planned for {planned.seconds:.1g} s")
@@ -136,6 +137,7 @@ class Books:
             "lag_p99": None if lag is None else lag.p99,
             "lag_worst": None if lag is None else lag.worst,
             "never_begun": self.dropped,
+            "cut_at": self.cut_at,
         }
 
 

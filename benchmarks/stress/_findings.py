@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from greenroom.stress._result import Check
 
-__all__ = ["INVARIANTS", "SHOWN", "Finding"]
+__all__ = ["INVARIANTS", "LOOKS", "SHOWN", "Finding", "Lasting"]
 
 SHOWN = 5
 """Violations that are told in full. The others are counted."""
+
+LOOKS = 20
+"""So many looks in a row, with no fewer agents from one to the next, and it is a violation."""
 
 INVARIANTS: dict[int, tuple[str, str]] = {
     1: ("no teardown in a turn", "No release or close between the start and the end of a turn."),
@@ -57,3 +60,28 @@ class Finding:
             violations=tuple(self._told),
             violated=self.violated,
         )
+
+
+class Lasting:
+    """Agents that nothing explains, and that may be the matter of a moment: a session that was asked to
+    release has its agent until it has answered, and what was asked of thousands takes a while. So look
+    again soon: it is a violation if it stays so, and the number does not even fall, `LOOKS` times in a
+    row."""
+
+    __slots__ = ("_excess", "_looks")
+
+    def __init__(self) -> None:
+        self._excess = self._looks = 0
+
+    def see(self, excess: int) -> bool | None:
+        """`None`: all is well. `False`: look again soon. `True`: it has stayed so."""
+        if excess <= 0:
+            self._looks = 0
+            return None
+        if not self._looks or excess < self._excess:
+            self._excess, self._looks = excess, 0
+        self._looks += 1
+        if self._looks < LOOKS:
+            return False
+        self._looks = 0
+        return True

@@ -97,6 +97,7 @@ class Run:
             self._level = await target.look()
             self._began = time.perf_counter()
             seconds = await self._drive()
+            interrupted = self._stopped  # who ends it while it is being closed cuts nothing short
         except BaseException:
             await self._give_up()
             raise
@@ -109,7 +110,7 @@ class Run:
             target=target.name,
             started=started,
             seconds=seconds,
-            interrupted=self._stopped,
+            interrupted=interrupted,
             settings={**self._settings, **own, "generator": self._books.generator()},
             machine=describe_machine(),
             totals=self._books.totals(self._level),
@@ -165,6 +166,9 @@ class Run:
         for planned in self._turns:
             if planned.at >= self._duration:
                 break
+            if time.perf_counter() - self._began > self._duration + self._patience:
+                self._books.cut_at = planned.at  # the generator would need for ever
+                break
             due = self._began + planned.at
             while (early := due - time.perf_counter()) > 0.0:
                 await asyncio.sleep(early)
@@ -195,7 +199,9 @@ class Run:
         except asyncio.CancelledError:
             self._books.cancelled(planned, time.perf_counter() - due)
             raise
-        except Exception as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # sys.exit() in an agent ends its turn, and not the run
             text = f"{type(error).__name__}: {error}"
             ended = time.perf_counter() - due
             outcome = Outcome(planned=planned, start=None, turn=ended, built=None, error=text)
@@ -246,10 +252,11 @@ class Run:
             await self._second()
 
     async def _second(self) -> None:
-        before, self._level = self._level, await self._target.look()
+        before, level = self._level, await self._target.look()
         at = time.perf_counter() - self._began
         waiting = len(self._running) + len(self._held_back)
-        second = self._books.second(at, before, self._level, waiting)
+        second = self._books.second(at, before, level, waiting)
+        self._keep(level)
         if self._watch is not None:
             self._watch(second)
 
@@ -267,5 +274,10 @@ class Run:
             level = await self._target.look()
         except Exception:
             return
+        self._keep(level)
+
+    def _keep(self, level: Level) -> None:
+        """The next second counts from here. A look that told nothing is none: what was counted in the
+        meantime belongs to the next one that does."""
         if level.builds is not None or self._level.builds is None:
             self._level = level

@@ -72,7 +72,12 @@ def watched_build(
     async def build_async(context: BuildContext) -> Any:
         number = roster.number()
         log.write(Kind.BUILDING, context.key, number)
-        return await entering(factory(context), context.key, number)
+        try:
+            made = factory(context)  # which raises here, if it takes no context
+        except BaseException:
+            log.write(Kind.UNBUILT, context.key, number)
+            raise
+        return await entering(made, context.key, number)
 
     async def entering(made: Awaitable[Any], key: str, number: int) -> Any:
         try:
@@ -160,7 +165,12 @@ def _noted(hook: Call, begin: Callable[[], None], end: Callable[[BaseException |
 
     async def on_a_loop() -> Any:
         begin()
-        return await ending(hook())
+        try:
+            result = hook()  # which raises here, if it cannot be called like this
+        except BaseException as error:
+            end(error)
+            raise
+        return await ending(result)
 
     async def ending(result: Awaitable[Any]) -> Any:
         try:

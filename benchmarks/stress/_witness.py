@@ -11,17 +11,14 @@ violation if it stays so: see `look`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from greenroom.stress._figures import Histogram
-from greenroom.stress._findings import INVARIANTS, Finding
+from greenroom.stress._findings import INVARIANTS, Finding, Lasting
 from greenroom.stress._observations import Kind, Seen
 from greenroom.stress._result import Check
 
-__all__ = ["HUNG", "LOOKS", "TOO_LONG", "Agent", "Witness"]
-
-LOOKS = 20
-"""So many looks in a row, with no fewer agents from one to the next, and it is a violation."""
+__all__ = ["HUNG", "TOO_LONG", "Agent", "Witness"]
 
 HUNG = 1.0
 """A hook that has not come back for so many seconds may be hung."""
@@ -45,8 +42,14 @@ class Agent:
     owed: int = 0
     """The last generation that was completed with it; without exact numbers, how many were."""
 
+    settled: int = 0
+    """The same, when last no turn was ENDED and not LEFT: every other turn has a later one."""
+
+    left: set[int] = field(default_factory=set[int])
+    """The generations that were LEFT since."""
+
     paid: int = 0
-    """The same, of what was committed."""
+    """The same as `owed`, of what was committed."""
 
     pays: int = 0
     """The same, of the commit in flight."""
@@ -87,8 +90,7 @@ class Witness:
         self._draining: float | None = None
         self._over = False
         self._let_go_dirty: dict[str, str] = {}
-        self._excess = 0
-        self._looks = 0
+        self._unexplained = Lasting()
         self._see: dict[Kind, Callable[[Seen], None]] = {
             Kind.ASKED: self._asked,
             Kind.BEGAN: self._begun,
@@ -169,6 +171,9 @@ class Witness:
         if seen.what is not None:
             self.findings[4].seen += 1
             self._complete(seen, agent, seen.what)
+        if not agent.ending:
+            agent.settled = agent.owed
+            agent.left.clear()
         if agent.torn is not None and not agent.ending:
             self._drop(seen.agent, agent)
 
@@ -176,9 +181,11 @@ class Witness:
         if not self._exact or not generation:
             agent.owed += 1
         else:
-            if generation <= agent.owed:
+            # Of two turns that are ENDED, the later one may be LEFT first: the loop wakes whom it likes.
+            if generation <= agent.settled or generation in agent.left:
                 self._violated(3, seen, f"generation {agent.owed} was followed by {generation}")
-            agent.owed = generation
+            agent.left.add(generation)
+            agent.owed = max(agent.owed, generation)
         if agent.torn is not None and agent.owed > agent.paid:
             self._is_let_go_dirty(seen, agent)
 
@@ -289,33 +296,21 @@ class Witness:
     def look(
         self, at: float, *, cached: int, cap: int | None, in_turn: int, busy: int, retained: int
     ) -> bool:
-        """Compare with the room's own figures. True: there are agents that nothing explains yet.
-
-        A session that was asked to release has an agent until it has answered, and the figures and the
-        log are not of one and the same moment. So look again soon: it is a violation if that stays so,
-        and the number does not even fall, `LOOKS` times in a row.
-        """
+        """Compare with the room's own figures. True: there are agents that nothing explains yet: look
+        again soon. The figures and the log are not of one and the same moment."""
         if cap is None or self._draining is not None:
             return False
         self.findings[2].seen += 1
         explained = cap + in_turn
         alive = self._alive - busy - retained  # on its way in or out, or kept for its commit
         excess = max(cached - explained, alive - explained)
-        if excess <= 0:
-            self._excess = self._looks = 0
-            return False
-        if not self._looks or excess < self._excess:
-            self._excess, self._looks = excess, 1
-        else:
-            self._looks += 1
-        if self._looks >= LOOKS:
-            self._looks = 0
+        stayed = self._unexplained.see(excess)
+        if stayed:
             self.findings[2].violation(
                 f"{at - self._began:.2f} s: {cached} were cached, {self._alive} sessions had an agent; "
                 f"the cap is {cap}, {in_turn} were in a turn"
             )
-            return False
-        return True
+        return stayed is False
 
     def vanished(self, at: float, key: str) -> None:
         """The room knows nothing of a turn that it has not answered."""

@@ -14,6 +14,9 @@ __all__ = ["ARRIVALS", "Change", "Length", "Workload", "seconds_of"]
 
 ARRIVALS = ("steady", "bursty", "wave")
 
+MOST_SESSIONS = 10_000_000
+"""Zipf's law needs a figure for each: beyond this, a mistyped number would fill the memory."""
+
 _TURN, _HOOK, _TEARDOWN = (Length.parse(text) for text in ("50ms~0.5", "20ms~0.5", "5ms"))
 _LENGTHS = ("turn", "build", "commit", "teardown")
 _SHARES = ("fail_turn", "fail_build", "fail_commit", "fail_teardown", "end", "wave_depth")
@@ -90,6 +93,9 @@ class Workload:
     def __post_init__(self) -> None:
         for name, least in (("sessions", 1), ("burst", 1), ("agent_bytes", 0)):
             _check_whole(name, getattr(self, name), least)
+        if self.sessions > MOST_SESSIONS:
+            msg = f"sessions must be at most {MOST_SESSIONS:,}, not {self.sessions:,}"
+            raise ValueError(msg)
         if self.at_once is not None:
             _check_whole("at_once", self.at_once, 1, none="no bound")
         _check_whole("seed", self.seed, None)

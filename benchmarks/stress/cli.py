@@ -107,7 +107,9 @@ def _drive(asked: Asked) -> int:
         )
         try:
             result = play(run, shown)
-        except (GreenroomError, ImportError, OSError, ValueError) as error:
+        except Exception as error:
+            if not _explains_itself(error):
+                raise
             msg = f"the run could not begin: {type(error).__name__}: {error}"
             raise CommandFailed(msg, exit_code=WRONG) from error
     if as_json:
@@ -117,6 +119,13 @@ def _drive(asked: Asked) -> int:
     if report is not None:
         _write(result, report)
     return 0 if result.held else 1
+
+
+def _explains_itself(error: Exception) -> bool:
+    """Whether its text is for whoever typed the command. A store's errors are told by where they are
+    from: who names no store need not have what they are made of."""
+    known = isinstance(error, (GreenroomError, ImportError, OSError, ValueError))
+    return known or type(error).__module__.startswith("greenroom.store.")
 
 
 def _check_report(path: Path) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from greenroom.stress import _arrivals
 from greenroom.stress._arrivals import BURST_SPREAD, Popularity, planned
 from greenroom.stress._length import WEDGED
 from greenroom.stress._target import Planned
@@ -121,3 +122,19 @@ def test_turns_fail_end_and_hang_as_often_as_asked() -> None:
     assert sum(one.ends for one in arrived) / share == pytest.approx(0.02, rel=0.25)
     assert sum(one.seconds == WEDGED for one in arrived) / share == pytest.approx(0.05, rel=0.2)
     assert not any(one.fails or one.ends for one in turns())
+
+
+def test_the_popularity_of_many_sessions_is_made_before_the_run_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a million of them would make its first turns late."""
+    made: list[int] = []
+
+    class Counted(Popularity):
+        def __init__(self, sessions: int, exponent: float) -> None:
+            made.append(sessions)
+            super().__init__(sessions, exponent)
+
+    monkeypatch.setattr(_arrivals, "Popularity", Counted)
+    planned(Workload(sessions=7))
+    assert made == [7]

@@ -81,6 +81,10 @@ def test_options_are_read_as_people_write_them() -> None:
         ("number", True),
         ("seconds", "3 weeks"),
         ("octets", "3 MM"),
+        ("octets", float("inf")),
+        ("octets", float("nan")),
+        ("octets", "9" * 400),
+        ("memory", "9" * 400),
         ("share", "5 s"),
         ("memory", "lots"),
         ("length", "soon"),
@@ -107,8 +111,12 @@ def test_a_figure_that_makes_no_sense_is_named() -> None:
     assert "cap must be" in problems(cap="0")[0]
 
 
+def test_a_number_with_too_many_digits_is_said_to_be_too_large() -> None:
+    assert problems(seed="9" * 20) == [f"--seed must have at most 18 digits, not {'9' * 20!r}"]
+
+
 def test_changes_of_bounds_are_read() -> None:
-    asked = ask(reconfigure=["10s:cap=64,idle-ttl=30s", "1m:cap=none"])
+    asked = ask(duration="2m", reconfigure=["10s:cap=64,idle-ttl=30s", "1m:cap=none"])
     assert asked.workload.reconfigure == (
         Change(at=10.0, changes={"cap": 64, "idle_ttl": 30.0}),
         Change(at=60.0, changes={"cap": None}),
@@ -297,6 +305,10 @@ def test_a_replay_compares_several_bounds() -> None:
     asked = ask(replay="chat", cap="16,64,none", idle_ttl="10m,1h", session_ttl="1d")
     assert asked.grid == {"cap": (16, 64, None), "idle_ttl": (600.0, 3600.0)}
     assert asked.workload.policy == {"session_ttl": 86_400.0}
+
+
+def test_a_bound_that_is_named_twice_is_compared_once() -> None:
+    assert read({"replay": "chat", "cap": "3,1,3"}, {}).grid == {"cap": (3, 1)}
 
 
 def test_a_run_has_one_cap() -> None:

@@ -222,6 +222,17 @@ def test_the_password_of_a_store_is_in_no_report(
         (["--synthesize", "strom"], "Did you mean storm?"),
         (["--replay", "nowhere.jsonl"], "there is no trace"),
         (["--store", "nonsense://x", *QUICK], "nonsense"),
+        (["--store", "sqlite:////no/such/folder/x.db", *QUICK], "make it, or choose another"),
+        (["--replay", "chat", "--memory-budget", "50%"], "must be bytes, not a share such as 0.5"),
+        (["--replay", "chat", "--memory-budget", "1 GiB"], "say how much an agent holds"),
+        (["--report", "~nobody-at-all/x.html"], "--report: there is no home folder"),
+        (["--file", "~nobody-at-all/x.toml"], "--file: there is no home folder"),
+        ([*QUICK, "--sessions", "10000001"], "sessions must be at most 10,000,000"),
+        ([*QUICK, "--reconfigure", "9s:cap=3"], "turns arrive for 0.3 s only"),
+        (
+            ["--trace", "chat", "--speed", "600", "--duration", "2", "--reconfigure", "9s:cap=3"],
+            "for 2 s",
+        ),
     ],
 )
 def test_what_cannot_begin_is_explained_in_a_line_and_ends_with_2(
@@ -251,6 +262,18 @@ def test_a_replay_shows_a_table_and_gives_advice(stress: Stress, trace: Path) ->
     assert ended.code == 0
     assert "Take a cap of 3" in ended.out
     assert "waiting" in ended.out
+
+
+@pytest.mark.parametrize("option", ["--replay", "--trace"])
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b'{"time": 1, "key": "a", "event": "end"}\n'])
+def test_a_trace_without_a_turn_is_a_mistake(
+    stress: Stress, tmp_path: Path, option: str, content: bytes
+) -> None:
+    (tmp_path / "empty.jsonl").write_bytes(content)
+    ended = stress(option, tmp_path / "empty.jsonl")
+    assert ended.code == 2
+    assert "has no turns in it" in ended.err
+    assert ended.out == ""
 
 
 def test_a_replay_can_be_had_as_json(stress: Stress, trace: Path) -> None:

@@ -291,6 +291,17 @@ def test_no_cap_is_advised_with_the_number_that_would_do() -> None:
     assert "no policy here has more" in advice.text
 
 
+def test_a_trace_of_one_turn_is_spoken_of_in_the_singular() -> None:
+    trace = Trace.of([Entry(0.0, "a", "turn", 90.0)])
+    outcomes = replay(trace, [Policy(cap=1)])
+    advice = advise(outcomes)
+    assert "It keeps 1.0 agents on average, 1 at most: 0.03 agent-hours." in advice.text
+    assert "Its only build is for the first turn of a session" in advice.text
+    out = io.StringIO()
+    Console(file=out, width=80).print(replay_table(trace, outcomes, advice))
+    assert out.getvalue().startswith("1 turn of 1 session in ")
+
+
 def test_what_a_policy_does_not_hold_is_said_with_it() -> None:
     text = advise([_outcome(8, 500, 10.0, held=12, refused=3456)]).text
     assert text.startswith("With a cap of 8")

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from greenroom import BuildContext, Greenroom, Policy
+from greenroom import BuildContext, Future, Greenroom, Policy
+from greenroom.stress._agents import Cast
 from greenroom.stress._arrivals import planned
+from greenroom.stress._observations import Log
 from greenroom.stress._result import Result
 from greenroom.stress._room_target import RoomTarget
 from greenroom.stress._run import Run
@@ -300,3 +302,14 @@ def test_a_wedged_turn_waits_until_it_is_cancelled() -> None:
 def test_a_policy_is_the_room_s() -> None:
     policy = workload(policy={"cap": None}).make_policy()
     assert policy == Policy(cap=None, max_waiting=10_000)
+
+
+def test_a_hook_may_be_drawn_longer_than_a_thread_can_wait() -> None:
+    asked: list[float] = []
+
+    class Noting(Future[None]):
+        def get(self, *, timeout: float | None = None) -> None:
+            asked.append(math.inf if timeout is None else timeout)
+
+    Cast(workload(), Log()).act(Length(median=1e300), 0.0, "a", "a commit", Noting())
+    assert asked[0] <= threading.TIMEOUT_MAX

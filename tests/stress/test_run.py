@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -149,6 +150,59 @@ def test_a_target_that_raises_is_a_failure_of_that_turn() -> None:
     assert result.totals.errors == {"OSError: no route": 2}
 
 
+class Unusual(BaseException):
+    """No `Exception`."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), Unusual("x")])
+def test_what_would_end_a_program_is_a_failure_of_that_turn(error: BaseException) -> None:
+    async def leave(planned: Planned) -> dict[str, Any]:
+        if planned.number == 2:
+            raise error
+        return {}
+
+    result = play(FakeTarget(leave), plan(3))
+    assert result.totals.turns == 2
+    assert result.totals.errors == {f"{type(error).__name__}: {error}": 1}
+    assert not result.held
+
+
+def test_a_turn_that_cannot_have_ended_yet_is_cancelled_and_no_failure() -> None:
+    async def long(_: Planned) -> dict[str, Any]:
+        await asyncio.get_running_loop().create_future()
+        return {}
+
+    result = play(FakeTarget(long), plan(1, seconds=1e6), patience=0.05)
+    assert (result.totals.failures, result.totals.planned_failures) == (0, 2)
+
+
+def test_a_generator_that_is_far_behind_gives_up_its_plan() -> None:
+    """Else a run of two seconds takes as long as the slowest machine likes."""
+
+    def endless() -> Iterator[Planned]:
+        for number in itertools.count(1):
+            yield Planned(at=0.001, number=number, key="a", seconds=0.0)
+
+    run = Run(FakeTarget(), endless(), duration=0.05, patience=0.05, title="t", settings={})
+    result = asyncio.run(run.play())
+    assert result.settings["generator"]["cut_at"] == 0.001
+    assert result.totals.arrived == result.totals.turns > 0
+
+
+def test_what_was_counted_while_a_look_told_nothing_is_not_counted_from_the_beginning() -> None:
+    class Blinking(FakeTarget):
+        looks = iter([Level(builds=100), Level(), Level(builds=103)])
+
+        async def look(self) -> Level:
+            return next(self.looks, self.level)
+
+    target = Blinking()
+    target.level = Level()
+    result = play(target, plan(1), duration=1.2)
+    assert sum(second.builds or 0 for second in result.series) <= 3
+    assert result.totals.builds == 103
+
+
 def test_turns_do_not_wait_for_those_before_them() -> None:
     """Open loop: all are under way before the first one ends."""
     gate: list[asyncio.Future[None]] = []
@@ -267,6 +321,17 @@ def test_turns_that_were_held_back_when_it_was_stopped_have_not_arrived() -> Non
     result = asyncio.run(main())
     assert result.totals.arrived == result.totals.turns == 1
     assert result.settings["generator"]["never_begun"] == 4
+
+
+def test_a_run_that_is_stopped_while_it_is_closed_was_whole() -> None:
+    class Stopping(FakeTarget):
+        async def close(self) -> float | None:
+            run.stop()
+            return await super().close()
+
+    run = a_run(Stopping(), plan(3))
+    result = asyncio.run(run.play())
+    assert (result.interrupted, result.totals.turns) == (False, 3)
 
 
 def test_a_run_that_is_stopped_before_it_begins_has_no_turns() -> None:

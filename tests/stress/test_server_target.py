@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import http.server
+import json
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -12,11 +16,12 @@ import pytest
 
 from greenroom import Policy
 from greenroom.gateway.agents.offline import offline
+from greenroom.stress._findings import LOOKS
 from greenroom.stress._result import Check, Result
 from greenroom.stress._run import Run
 from greenroom.stress._target import Outcome, Planned
 from greenroom.stress.server._checks import ServerWitness
-from greenroom.stress.server._looks import level_of, parse_metrics
+from greenroom.stress.server._looks import Metrics, level_of, parse_metrics
 from greenroom.stress.server._target import NoServer, ServerTarget
 from tests.gateway.clients import playing
 from tests.gateway.guarded import ANNA, CHIEF, TOKENS, bearer, guarded
@@ -49,6 +54,30 @@ def meet(target: ServerTarget, *turns: Planned) -> list[Outcome]:
             await target.close()
 
     return asyncio.run(have())
+
+
+@contextlib.contextmanager
+def answering(body: str) -> Iterator[str]:
+    """Somebody else's server: it has the same answer for everything."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -219,22 +248,71 @@ def told(**figures: int) -> Any:
     return parse_metrics([*lines, "greenroom_session_cap 4"])
 
 
-def verdict(see: Callable[[ServerWitness], None], name: str) -> Check:
+def verdict(see: Callable[[ServerWitness], object], name: str) -> Check:
     witness = ServerWitness()
     see(witness)
     return next(check for check in witness.checks() if check.name == name)
+
+
+def look_at(witness: ServerWitness, *cached: int) -> list[bool]:
+    return [witness.metrics(told(cached=n, in_turn=1, busy=1), 1.0) for n in cached]
 
 
 def test_agents_beyond_the_cap_must_be_explained() -> None:
     fine = verdict(
         lambda witness: witness.metrics(told(cached=6, in_turn=1, busy=1), 1.0), "agents within the cap"
     )
-    bad = verdict(
-        lambda witness: witness.metrics(told(cached=7, in_turn=1, busy=1), 1.0), "agents within the cap"
-    )
+    bad = verdict(lambda witness: look_at(witness, *[7] * LOOKS), "agents within the cap")
     assert fine.held is True
     assert bad.held is False
     assert "7 agents with a cap of 4" in bad.violations[0]
+
+
+def test_a_servers_passing_moment_beyond_the_cap_is_looked_at_again_and_fine() -> None:
+    seen: list[bool] = []
+    check = verdict(
+        lambda witness: seen.extend(look_at(witness, *[9] * (LOOKS - 1), 8, 6)), "agents within the cap"
+    )
+    assert check.held is True
+    assert seen == [True] * LOOKS + [False]
+
+
+def test_a_server_that_was_restarted_goes_on_being_counted() -> None:
+    def scrape(builds: int, **releases: int) -> Metrics:
+        lines = [f"greenroom_builds_total {builds}"]
+        for reason, n in releases.items():
+            lines.append(f'greenroom_releases_total{{reason="{reason}"}} {n}')
+        return parse_metrics(lines)
+
+    first, last, now = scrape(100, idle=7), scrape(110, idle=9, capacity=1), scrape(3, capacity=2)
+    level = level_of(now, first.since_restart(last, now))
+    assert level.builds == 13
+    assert level.evictions == {"idle": 2, "capacity": 3}
+    assert first.since_restart(first, last) is first
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://127.0.0.1:port"])
+def test_a_url_with_an_impossible_port_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"not .http://127.*[Pp]ort"):
+        ServerTarget(url)
+
+
+@pytest.mark.parametrize("token", ["tokén", "a\nb"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(ValueError, match="no header can carry") as refused:
+        ServerTarget("http://127.0.0.1:8765", token=token)
+    assert token not in str(refused.value)
+
+
+@pytest.mark.parametrize("body", [{}, [1], None, {"data": []}])
+def test_a_server_without_models_is_none_of_ours(body: Any) -> None:
+    with answering(json.dumps(body)) as url, pytest.raises(NoServer, match="lists no model"):
+        asyncio.run(ServerTarget(url).open())
+
+
+def test_what_is_no_url_is_said() -> None:
+    with pytest.raises(NoServer, match="is no URL of a server"):
+        asyncio.run(ServerTarget("http://127.0.0.1:1/\x01").open())
 
 
 def test_turns_that_become_fewer_are_a_violation() -> None:
@@ -277,7 +355,8 @@ def test_a_session_that_was_ended_may_begin_again() -> None:
         (None, None, False),
         (None, 600.0, False),
         (None, 5.0, None),
-        (1, 5.0, False),
+        (1, 5.0, None),
+        (1, 600.0, False),
     ],
 )
 def test_completed_turns_must_be_known_unless_their_session_has_expired(
@@ -285,8 +364,9 @@ def test_completed_turns_must_be_known_unless_their_session_has_expired(
 ) -> None:
     def see(witness: ServerWitness) -> None:
         witness.session_ttl = session_ttl
-        witness.completed("a")
-        witness.completed("a")
+        for _ in range(2):
+            witness.answered("a", 1.0, None)
+            witness.completed("a")
         if turns is not None:
             witness.last_session("a", {"turns": turns, "uncommitted": 1}, 10.0)
         witness.all_told(10.0)
@@ -295,3 +375,18 @@ def test_completed_turns_must_be_known_unless_their_session_has_expired(
     assert check.held is held
     if held:
         assert check.remark == "1 sessions had uncommitted turns at the end."
+
+
+def test_a_session_that_has_expired_between_two_turns_may_count_from_nothing() -> None:
+    def see(witness: ServerWitness) -> None:
+        witness.session_ttl = 5.0
+        for at, turns in ((1.0, 1), (2.0, 2), (9.0, 1), (10.0, 2)):
+            witness.answered("a", at, None)
+            witness.completed("a")
+            witness.session("a", {"turns": turns, "uncommitted": 0}, at)
+        witness.session("a", {"turns": 0, "uncommitted": 0}, 16.0)
+        witness.last_session("a", {"turns": 2, "uncommitted": 0}, 11.0)
+        witness.all_told(11.0)
+
+    assert verdict(see, "one commit at a time").violations == ()
+    assert verdict(see, "no turn forgotten").held is True

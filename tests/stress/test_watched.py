@@ -70,6 +70,29 @@ def test_a_hook_that_raises_is_seen_to_end_too() -> None:
         assert watched.seen() == TOLD
 
 
+def test_an_async_hook_or_factory_that_cannot_be_called_is_seen_to_end_too() -> None:
+    class Odd:
+        async def commit_memory_session(self, one: Any, two: Any) -> None:
+            """Nobody calls it with two."""
+
+    async def build(_: BuildContext) -> Odd:
+        return Odd()
+
+    async def build_without_a_context() -> Odd:
+        return Odd()
+
+    watched = Watched(build)
+    with watched.room:
+        with watched.room.turn("a"):
+            pass
+        assert not watched.room.commit("a")
+        assert watched.seen() == [*BUILT, "COMMIT", "COMMITTED"]
+    watched = Watched(build_without_a_context)
+    with watched.room, pytest.raises(BuildFailed), watched.room.turn("a"):
+        pass
+    assert watched.seen() == ["BUILDING", "UNBUILT"]
+
+
 def test_async_hooks_run_on_the_loop_of_the_turn() -> None:
     loops: list[Any] = []
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from greenroom.stress._findings import SHOWN
+from greenroom.stress._findings import LOOKS, SHOWN
 from greenroom.stress._observations import Kind, Log, Seen
 from greenroom.stress._result import Check
-from greenroom.stress._witness import HUNG, LOOKS, TOO_LONG, Witness
+from greenroom.stress._witness import HUNG, TOO_LONG, Witness
 
 
 class Story:
@@ -247,6 +247,40 @@ def test_a_generation_that_does_not_grow_is_found() -> None:
     story.commit(1, 2)
     story.let_go(1)
     assert "generation 2 was followed by 2" in story.violations()[3]
+
+
+def two_turns_that_are_left_at_once(*generations: int) -> Story:
+    """The second is ENDED before the first is LEFT."""
+    story = Story()
+    story.build(1)
+    for _ in generations:
+        story.see(Kind.ASKED)
+        story.see(Kind.BEGAN, 1)
+        story.see(Kind.ENDED, 1)
+    for generation in generations:
+        story.see(Kind.LEFT, 1, generation)
+    story.commit(1, 2)
+    story.let_go(1)
+    return story
+
+
+def test_of_two_turns_that_are_just_over_the_later_may_be_left_first() -> None:
+    assert not two_turns_that_are_left_at_once(2, 1).violations()
+
+
+def test_two_turns_that_are_just_over_have_generations_of_their_own() -> None:
+    assert "generation 2 was followed by 2" in two_turns_that_are_left_at_once(2, 2).violations()[3]
+
+
+def test_generations_that_were_left_at_once_are_behind_those_that_follow() -> None:
+    story = Story()
+    story.build(1)
+    for generation in (2, 1):
+        story.see(Kind.ASKED)
+        story.see(Kind.BEGAN, 1)
+        story.see(Kind.ENDED, 1)
+        story.see(Kind.LEFT, 1, generation)
+    assert "generation 2 was followed by 1" in story.violations(abandoned=("a",))[3]
 
 
 # 4

@@ -33,7 +33,7 @@ from greenroom.stress.command._rules import (
     contradiction,
     lead,
 )
-from greenroom.stress.command._values import KINDS, is_none
+from greenroom.stress.command._values import KINDS, HomelessPath, file_of, is_none
 from greenroom.stress.traces._synthetic import NAMES
 
 __all__ = ["Asked", "read"]
@@ -71,7 +71,10 @@ def read(options: Mapping[str, Any], environ: Mapping[str, str]) -> Asked:
     """Understand the options, and the file that they name. Raises `BadInput` with all that is wrong."""
     given: dict[str, _Given] = {}
     if options.get("file") is not None:
-        given.update(_from_file(Path(options["file"]).expanduser()))
+        try:
+            given.update(_from_file(file_of(options["file"])))
+        except HomelessPath as error:
+            raise BadInput(f"--file: {error}") from None
     for name, value in options.items():
         if value not in (None, False, [], ()) and name != "file":
             given[name] = _Given(value, option_of(name), option=True)
@@ -82,7 +85,7 @@ def _from_file(path: Path) -> Iterable[tuple[str, _Given]]:
     found = read_file(path)
     policy = found.pop("policy", {})
     if "trace" in found and isinstance(found["trace"], str) and found["trace"] not in NAMES:
-        found["trace"] = str(path.parent / Path(found["trace"]).expanduser())
+        found["trace"] = str(path.parent / file_of(found["trace"]))
     for name, value in [*found.items(), *policy.items()]:
         yield name, _Given(value, f"{name} in {path}", option=False)
 
@@ -101,6 +104,8 @@ class _Reading:
         parsed = {name: self._parse(name, one) for name, one in self._given.items() if name not in grid}
         self._check_arrivals(parsed)
         workload = self._workload(parsed)
+        if workload is not None and ("trace" not in parsed or "duration" in parsed):
+            self._check_changes(workload)
         if self._problems or workload is None:
             raise BadInput(*self._problems)
         values = {name: value for name, value in parsed.items() if _part(name) == "run"}
@@ -147,6 +152,15 @@ class _Reading:
                     msg = f"{option_of(name)} and {place} cannot both be meant: say --arrivals {kind}"
                     self._problems.append(msg)
 
+    def _check_changes(self, workload: Workload) -> None:
+        """A change that nobody would notice is a mistake; in a file it may be of a longer run."""
+        for change in workload.reconfigure:
+            if change.at >= workload.duration:
+                one = self._given["reconfigure"]
+                problem = f"{one.where}: {change.at:g} s is too late, turns arrive for "
+                problem += f"{workload.duration:g} s only (--duration)"
+                (self._problems if one.option else self._notes).append(problem)
+
     # Values.
 
     def _parse(self, name: str, one: _Given) -> Any:
@@ -159,7 +173,7 @@ class _Reading:
             return self._value(functools.partial(bound_of, name), one.value, one.where)
         option = OPTIONS[name]
         if option.kind == "path":
-            return Path(one.value).expanduser()
+            return self._value(file_of, one.value, f"{one.where}:")
         if option.may_be_none and is_none(one.value):
             return None
         return self._value(KINDS[option.kind], one.value, one.where)
@@ -178,7 +192,8 @@ class _Reading:
             if one is not None:
                 parts = one.value.split(",") if isinstance(one.value, str) else [one.value]
                 read_it = functools.partial(bound_of, name)
-                grid[name] = tuple(self._value(read_it, part, one.where) for part in parts)
+                read = (self._value(read_it, part, one.where) for part in parts)
+                grid[name] = tuple(dict.fromkeys(read))  # each once
         return grid
 
     def _pairs(self, one: _Given, read_one: Callable[[Any], Any]) -> list[Any]:

@@ -59,7 +59,7 @@ def find(name: str, option: str) -> Callable[..., Any]:
         else:
             msg = f"{option}: {module_name} needs the package {error.name!r}, which is not installed"
         raise BadInput(msg) from None
-    except Exception as error:  # whatever it is, it comes from somebody's module
+    except (Exception, SystemExit) as error:  # whatever it is, it comes from somebody's module
         raise BadInput(f"{option}: importing {module_name} failed: {_described(error)}") from error
     for step in path.split("."):
         if not hasattr(found, step):
@@ -85,8 +85,10 @@ def _check_call(factory: Callable[..., Any], name: str, options: Mapping[str, An
         ) from None
 
 
-def _described(error: Exception) -> str:
+def _described(error: BaseException) -> str:
     where, trace = "", error.__traceback__
+    if isinstance(error, SyntaxError):  # it says where by itself, and was raised by the importer
+        return f"{type(error).__name__}: {error}"
     while trace is not None:
         where = f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})"
         trace = trace.tb_next

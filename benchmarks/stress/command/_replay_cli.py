@@ -28,15 +28,20 @@ def run_replay(asked: Asked) -> None:
     values, workload = asked.values, asked.workload
     lengths = {"turn_seconds": workload.turn.median} if "turn" in asked.said else {}
     trace = Trace.of(open_trace(values["replay"], seed=workload.seed), **lengths)
+    if not trace.turns:
+        raise BadInput(f"the trace {values['replay']} has no turns in it")
     policies = _policies(trace, asked)
     build_seconds = values.get("build_seconds")
     with progress_bar("replaying", unit="steps", shown=not values.get("quiet")) as progress:
-        outcomes = replay(
-            trace,
-            policies,
-            agent_bytes=workload.agent_bytes,
-            progress=lambda share: progress(int(share * STEPS), STEPS),
-        )
+        try:
+            outcomes = replay(
+                trace,
+                policies,
+                agent_bytes=workload.agent_bytes,
+                progress=lambda share: progress(int(share * STEPS), STEPS),
+            )
+        except ValueError as error:  # of bounds that only a machine, or only known agents, have
+            raise BadInput(str(error)) from None
     advice = advise(outcomes, build_seconds=build_seconds)
     if values.get("json"):
         write_json(replay_json(trace, outcomes, advice, build_seconds=build_seconds))

@@ -60,7 +60,7 @@ def _verdict(result: Result) -> str:
 
 def _rows(result: Result) -> Iterator[tuple[str, str]]:
     totals = result.totals
-    speed = rate(totals.turns / result.seconds) if result.seconds else "0/s"
+    speed = rate(totals.turns / result.seconds) if result.seconds and totals.turns else "0/s"
     turns = f"{totals.turns:,} of {totals.arrived:,} completed in {duration(result.seconds)}, {speed}"
     for number, what in (
         (totals.failures, "failed"),

@@ -6,23 +6,41 @@ with the end of a sentence: "must be …, not …". Whether the value makes sens
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from greenroom.stress._workload import Length
 
-__all__ = ["KINDS", "is_none"]
+__all__ = ["KINDS", "HomelessPath", "file_of", "is_none"]
 
 _NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?|\.[0-9]+)\s*([A-Za-z%]*)")
 _TIMES = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
+MOST_DIGITS = 18
+"""Of a whole number."""
+
 
 def is_none(given: Any) -> bool:
     """Whether somebody has written that there is to be none."""
     return isinstance(given, str) and given.strip().lower() == "none"
+
+
+class HomelessPath(ValueError):
+    """A path begins with the name of somebody who has no home here."""
+
+
+def file_of(given: str) -> Path:
+    """Where a file is: `~/x` is in one's home."""
+    try:
+        return Path(given).expanduser()
+    except RuntimeError:
+        msg = f"there is no home folder as in {given!r}: write the whole path"
+        raise HomelessPath(msg) from None
 
 
 def text(given: Any) -> str:
@@ -49,8 +67,11 @@ def whole(given: Any) -> int:
     """
     if isinstance(given, int) and not isinstance(given, bool):
         return given
-    if isinstance(given, str) and re.fullmatch(r"-?[0-9]{1,18}(_[0-9]{1,18})*", given.strip()):
-        return int(given)
+    if isinstance(given, str) and re.fullmatch(r"-?[0-9]+(_[0-9]+)*", given.strip()):
+        if sum(character.isdigit() for character in given) <= MOST_DIGITS:
+            return int(given)
+        msg = f"must have at most {MOST_DIGITS} digits, not {given!r}"
+        raise ValueError(msg)
     msg = f"must be a whole number, not {given!r}"
     raise ValueError(msg)
 
@@ -84,7 +105,7 @@ def octets(given: Any) -> int:
     (1048576, 64000, 512)
     """
     amount, unit = _split(given)
-    if amount is None or unit.lower() not in _SIZES:
+    if amount is None or not math.isfinite(amount) or unit.lower() not in _SIZES:
         msg = f"must be bytes, or a size such as 64 KiB or 1 MiB, not {given!r}"
         raise ValueError(msg)
     return int(amount * _SIZES[unit.lower()])
@@ -110,7 +131,8 @@ def memory(given: Any) -> float:
     (0.5, 0.5, 2147483648, 1000000)
     """
     amount, unit = _split(given)
-    if unit == "%" or (amount is not None and not unit and not float(amount).is_integer()):
+    fraction = amount is not None and math.isfinite(amount) and not float(amount).is_integer()
+    if unit == "%" or (fraction and not unit):
         return share(given)
     try:
         return octets(given)

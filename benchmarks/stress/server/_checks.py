@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from greenroom.stress._findings import INVARIANTS, Finding
+from greenroom.stress._findings import INVARIANTS, Finding, Lasting
 from greenroom.stress._result import Check
 from greenroom.stress.server._looks import Metrics
 
@@ -18,17 +18,23 @@ __all__ = ["ServerWitness"]
 UNSEEN = "The hooks of a server's agents cannot be seen from outside."
 
 
+SHORTEST_TTL = 60.0
+"""What is taken for the server's `session_ttl` where only an operator is told."""
+
+
 class ServerWitness:
     """Compares what the server says with what was asked of it."""
 
     def __init__(self) -> None:
-        self.session_ttl: float | None = 0.0
-        """After which the server closes a session, as far as that is known: `None` is never."""
+        self.session_ttl: float | None = SHORTEST_TTL
+        """After which the server closes a session that is not used: `None` is never."""
         self._findings = {number: Finding(number) for number in INVARIANTS}
         self._completed: dict[str, int] = {}
         self._turns: dict[str, int] = {}
         self._over: set[str] = set()
+        self._used: dict[str, float] = {}
         self._uncommitted = 0
+        self._unexplained = Lasting()
         self._remark(1, UNSEEN)
         self._remark(2, "The server's room has no cap, or was never looked at.")
         self._remark(
@@ -50,7 +56,16 @@ class ServerWitness:
 
     def answered(self, name: str, at: float, problem: str | None) -> None:
         """A request is over. `problem`: there was no answer, because of this."""
+        if self._may_have_expired(name, at):  # and then this was the first turn of another session
+            self._completed.pop(name, None)
+            self._turns.pop(name, None)
+        self._used[name] = at
         self._look(5, problem is None, f"{at:.1f} s: the request of {name} had no answer: {problem}")
+
+    def _may_have_expired(self, name: str, at: float) -> bool:
+        """Whether it was unused for so long that the server may have closed it; without a store it then
+        begins at no turns."""
+        return self.session_ttl is not None and at - self._used.get(name, at) >= self.session_ttl
 
     def completed(self, name: str) -> None:
         """A turn was completed."""
@@ -68,24 +83,27 @@ class ServerWitness:
         """The metrics cannot be seen."""
         self._remark(2, reason)
 
-    def metrics(self, metrics: Metrics, at: float) -> None:
-        """A look at the metrics. All gauges of one are of the same moment."""
+    def metrics(self, metrics: Metrics, at: float) -> bool:
+        """A look at the metrics. All gauges of one are of the same moment. True: there are agents that
+        nothing explains yet: look again soon."""
         cached = metrics.whole("greenroom_sessions", state="cached")
         cap = metrics.whole("greenroom_session_cap")
         if cached is None or cap is None:
-            return
+            return False
         # Whoever is in a turn, or is being built or let go, is what may stand beyond the cap.
         in_turn = metrics.whole("greenroom_sessions", state="in_turn") or 0
         busy = metrics.whole("greenroom_sessions", state="busy") or 0
         text = f"{at:.1f} s: {cached} agents with a cap of {cap}, {in_turn} in a turn and {busy} busy"
-        self._look(2, cached <= cap + in_turn + busy, text)
+        stayed = self._unexplained.see(cached - cap - in_turn - busy)
+        self._look(2, not stayed, text)
         self._remark(2, "")
+        return stayed is False
 
     def session(self, name: str, told: Mapping[str, Any], at: float) -> None:
         """What the server says of a session: `turns` and `uncommitted`."""
         turns, uncommitted = int(told["turns"]), int(told["uncommitted"])
         before = self._turns.get(name, 0)
-        if name in self._over:
+        if name in self._over or self._may_have_expired(name, at):
             return
         self._look(
             3,
@@ -105,9 +123,8 @@ class ServerWitness:
 
     def all_told(self, at: float) -> None:
         """The server has listed its sessions."""
-        may_be_gone = self.session_ttl is not None and self.session_ttl <= at
         for name, completed in self._completed.items():
-            if may_be_gone and name not in self._turns:
+            if self._may_have_expired(name, at):
                 continue
             turns = self._turns.get(name, 0)
             text = f"{at:.1f} s: {completed} turns of {name} were completed, the server knows of {turns}"

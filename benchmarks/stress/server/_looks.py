@@ -13,6 +13,7 @@ __all__ = ["Metrics", "level_of", "parse_metrics"]
 
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)")
 _LET_GO = ("greenroom_releases_total", "greenroom_closes_total")
+_NEVER_FALL = ("greenroom_builds_total", "greenroom_hits_total")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -33,6 +34,18 @@ class Metrics:
         ]
         total = sum(values)
         return int(total) if values and math.isfinite(total) else None
+
+    def since_restart(self, last: Metrics | None, now: Metrics) -> Metrics:
+        """What to count from, if these were counted from so far and `now` follows `last`. A server that
+        was restarted begins at nothing: what `last` had is added to all that comes."""
+        if last is None or not any(
+            (now.whole(name) or 0) < (last.whole(name) or 0) for name in _NEVER_FALL
+        ):
+            return self
+        samples = {name: list(found) for name, found in self.samples.items()}
+        for name, found in last.samples.items():
+            samples.setdefault(name, []).extend((labels, -value) for labels, value in found)
+        return Metrics(samples)
 
     def by(self, label: str, *names: str) -> dict[str, int]:
         """The samples of these names, added up by a label; those that are nothing are left out."""
@@ -72,9 +85,8 @@ def level_of(metrics: Metrics, first: Metrics) -> Level:
     def let_go() -> dict[str, int]:
         before = first.by("reason", *_LET_GO)
         now = metrics.by("reason", *_LET_GO)
-        return {
-            reason: n - before.get(reason, 0) for reason, n in now.items() if n > before.get(reason, 0)
-        }
+        gained = {reason: now.get(reason, 0) - before.get(reason, 0) for reason in {**before, **now}}
+        return {reason: n for reason, n in gained.items() if n > 0}
 
     return Level(
         cached=sessions("cached"),

@@ -6,7 +6,7 @@
     close     all of our sessions are asked for once more, then ended and forgotten
 
 Sessions are called `stress-<seed>-<number>`, and nothing else at the server is touched. `start` is the
-first byte of an answer: with `stream`, what a client waits for until the agent says something; without,
+first byte of an answer: with `stream`, when the turn has its agent and the answer begins; without,
 the whole turn. Nothing that was said, and no token, is ever kept.
 """
 
@@ -36,6 +36,9 @@ CONNECTIONS = 512
 
 LOOK_WITHIN = 5.0
 """Seconds after which a look is given up."""
+
+AGAIN = 0.05
+"""After so many seconds the witness looks again at what may have been a passing moment."""
 
 TIDY_AT_ONCE, TIDY_WITHIN = 16, 30.0
 LONGEST = 3600.0
@@ -68,6 +71,13 @@ class ServerTarget(Target):
             raise ValueError(msg)
         if parts.username or parts.password:
             raise ValueError("a URL with a password in it ends up in reports: use a token")
+        try:
+            parts.port  # noqa: B018  # it is read, and checked, when it is asked for
+        except ValueError as error:
+            msg = f"a server is named as http://127.0.0.1:8765, not {url!r}: {error}"
+            raise ValueError(msg) from None
+        if token and not (token.isascii() and token.isprintable()):
+            raise ValueError("the token has characters in it that no header can carry: is it whole?")
         self.name = f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/').removesuffix('/v1')}"
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._model = model
@@ -81,6 +91,7 @@ class ServerTarget(Target):
         self._asked_for = 0
         self._closed_metrics = False
         self._first: Metrics | None = None
+        self._last: Metrics | None = None
         self._witness = ServerWitness()
         self._client: httpx.AsyncClient | None = None
         self._began = time.perf_counter()
@@ -90,16 +101,24 @@ class ServerTarget(Target):
     async def open(self) -> Mapping[str, Any]:
         """See whether the server is there. Raises `NoServer`."""
         httpx = _httpx()
-        self._client = httpx.AsyncClient(
-            base_url=self.name,
-            headers=self._headers,
-            timeout=httpx.Timeout(self._timeout, pool=None),
-            limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
-            trust_env=False,
-        )
+        try:
+            self._client = httpx.AsyncClient(
+                base_url=self.name,
+                headers=self._headers,
+                timeout=httpx.Timeout(self._timeout, pool=None),
+                limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
+                trust_env=False,
+            )
+        except httpx.InvalidURL as error:
+            msg = f"{self.name!r} is no URL of a server: {error}"
+            raise NoServer(msg) from None
         try:
             models = await self._get("/v1/models")
-            self._model = self._model or models["data"][0]["id"]
+            try:
+                self._model = self._model or models["data"][0]["id"]
+            except (LookupError, TypeError):
+                msg = f"what is at {self.name} is no server of greenroom's: /v1/models lists no model"
+                raise NoServer(msg) from None
             return {"server": await self._settings()}
         except BaseException:
             await self._there.aclose()
@@ -212,20 +231,29 @@ class ServerTarget(Target):
         return level
 
     async def _look_at_metrics(self) -> Level:
-        if self._closed_metrics:
+        metrics = await self._metrics()
+        while metrics is not None and self._witness.metrics(metrics, self._elapsed()):
+            await asyncio.sleep(AGAIN)
+            metrics = await self._metrics()
+        if metrics is None:
             return Level()
+        first = metrics if self._first is None or self._last is None else self._first
+        self._first = first.since_restart(self._last, metrics)
+        self._last = metrics
+        return level_of(metrics, self._first)
+
+    async def _metrics(self) -> Metrics | None:
+        if self._closed_metrics:
+            return None
         try:
             response = await self._there.get("/metrics", timeout=LOOK_WITHIN)
         except _httpx().HTTPError:
-            return Level()  # it has enough to do: the next one may tell
+            return None  # it has enough to do: the next one may tell
         if response.status_code != 200:
-            self._closed_metrics = True
+            self._closed_metrics = response.status_code < 500  # else it may come to itself
             self._witness.no_metrics(_no_metrics(response.status_code))
-            return Level()
-        metrics = parse_metrics(response.text.splitlines())
-        self._witness.metrics(metrics, self._elapsed())
-        self._first = self._first or metrics
-        return level_of(metrics, self._first)
+            return None
+        return parse_metrics(response.text.splitlines())
 
     async def _look_at_a_session(self) -> None:
         """One after the other, round and round."""
@@ -237,7 +265,7 @@ class ServerTarget(Target):
             response = await self._there.get(f"/v1/sessions/{name}", timeout=LOOK_WITHIN)
             if response.status_code == 200:
                 self._witness.session(name, response.json(), self._elapsed())
-        except (_httpx().HTTPError, ValueError, KeyError):
+        except (_httpx().HTTPError, ValueError, KeyError, TypeError):
             return  # too busy to tell, or gone
 
     def _elapsed(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from greenroom import Policy
 from greenroom.stress.traces._replay import Replayed, Trace, replay_one
 
-__all__ = ["Advice", "advise", "policies_for"]
+__all__ = ["Advice", "advise", "hours", "policies_for"]
 
 MOST_CAPS = 8
 """How many caps are tried besides none, if nobody names them."""
@@ -93,10 +93,10 @@ def _choice(one: Replayed, best: float, *, alone: bool) -> str:
 
 def _price(one: Replayed) -> str:
     first = one.builds - one.rebuilds
+    builds = f"Of its {one.builds:,} builds {first:,} are" if one.builds > 1 else "Its only build is"
     return (
-        f"It keeps {one.mean:,.1f} agents on average, {one.peak:,} at most: {one.agent_hours:,.0f} "
-        f"agent-hours. Of its {one.builds:,} builds {first:,} are for the first turn of a session, "
-        f"which no policy saves."
+        f"It keeps {one.mean:,.1f} agents on average, {one.peak:,} at most: {hours(one.agent_hours)} "
+        f"agent-hours. {builds} for the first turn of a session, which no policy saves."
     )
 
 
@@ -113,7 +113,7 @@ def _limits(one: Replayed, outcomes: Sequence[Replayed]) -> list[str]:
         next_one = max(smaller, key=lambda other: other.policy.cap or 0)
         sentences.append(
             f"A cap of {next_one.policy.cap} would have {_percent(next_one.hit_rate or 0.0)}, "
-            f"for {next_one.agent_hours:,.0f} agent-hours."
+            f"for {hours(next_one.agent_hours)} agent-hours."
         )
     if one.held:
         sentences.append(
@@ -139,6 +139,11 @@ def _named(policy: Policy) -> str:
     cap = "no cap" if policy.cap is None else f"a cap of {policy.cap:,}"
     ttl = "no idle TTL" if policy.idle_ttl is None else f"an idle TTL of {_span(policy.idle_ttl)}"
     return f"{cap} and {ttl}"
+
+
+def hours(amount: float) -> str:
+    """Agent-hours: of few, the hundredths."""
+    return f"{amount:,.0f}" if amount >= 10 else f"{amount:.2f}"
 
 
 def _percent(share: float) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 from rich.table import Table
 
+from greenroom._cli_terminal import count
 from greenroom.stress.traces._replay import Replayed, Trace
-from greenroom.stress.traces._replay_advice import Advice
+from greenroom.stress.traces._replay_advice import Advice, hours
 
 __all__ = ["replay_json", "replay_table"]
 
@@ -20,8 +21,8 @@ def replay_table(
 ) -> Table:
     """A row for each policy; the one that is advised stands out. It fits into 80 columns."""
     title = (
-        f"{trace.turns:,} turns of {trace.sessions:,} sessions in {_span(trace.seconds)}, "
-        f"replayed against {len(outcomes)} {'policy' if len(outcomes) == 1 else 'policies'}"
+        f"{count(trace.turns, 'turn')} of {count(trace.sessions, 'session')} in {_span(trace.seconds)}, "
+        f"replayed against {count(len(outcomes), 'policy', 'policies')}"
     )
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("", "cap", "idle", "hits", "builds", "rebuilds", "held", "agents", "most"):
@@ -49,7 +50,7 @@ def _cells(one: Replayed) -> list[str]:
         f"{one.held:,}",
         f"{one.mean:,.1f}",
         f"{one.peak:,}",
-        f"{one.agent_hours:,.0f}" if one.agent_hours >= 10 else f"{one.agent_hours:.2f}",
+        hours(one.agent_hours),
     ]
 
 
