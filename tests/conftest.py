@@ -29,8 +29,8 @@ def pytest_configure() -> None:
 
 def pytest_collection_finish() -> None:
     """Leave out of all collections of garbage what there is before the first test: modules and tests, a
-    third of a million objects. Rooms collect when they let agents go, and tests to see that these are
-    gone, hundreds of times: each took a quarter of a second, and takes a thousandth of that."""
+    third of a million objects. Rooms collect when memory is short, and tests to see that agents are
+    gone, hundreds of times, and each time looked at all of these."""
     gc.collect()
     gc.freeze()
 
