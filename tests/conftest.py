@@ -27,6 +27,22 @@ def pytest_configure() -> None:
         sys.setswitchinterval(interval)
 
 
+LONGEST = (
+    "tests/test_packaging.py",
+    "tests/browser/",
+    "tests/gateway/test_openapi.py",
+    "tests/gateway/test_streams.py",
+    "tests/gateway/test_leaks.py",
+    "tests/crash/",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest: no worker is to be left with it in the end, when the others have
+    nothing to do any more."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
 def pytest_collection_finish() -> None:
     """Leave out of all collections of garbage what there is before the first test: modules and tests, a
     third of a million objects. Rooms collect when memory is short, and tests to see that agents are
