@@ -131,7 +131,7 @@ class LimitedFiles(Trouble):
 
 
 class ServerGone(Trouble):
-    """A server of the test's own, which is stopped and started."""
+    """A server with a database of the test's own, which is stopped and started."""
 
     def __init__(self, family: Family, folder: Path, server: Postgres) -> None:
         self._server = server
@@ -144,6 +144,13 @@ class ServerGone(Trouble):
         self._server.start()
 
 
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Postgres]:
+    """A server that these tests stop and start, and nobody else uses. To make one takes seconds."""
+    with Postgres() as server:
+        yield server
+
+
 @pytest.fixture(params=["full disk", "limited files", "server gone"])
 def trouble(request: pytest.FixtureRequest, family: Family, tmp_path: Path) -> Iterator[Trouble]:
     if request.param == "full disk":
@@ -151,9 +158,9 @@ def trouble(request: pytest.FixtureRequest, family: Family, tmp_path: Path) -> I
     elif request.param == "limited files":
         yield LimitedFiles(family, tmp_path)
     else:
-        with Postgres() as server:
-            yield ServerGone(family, tmp_path, server)
-            server.start()  # in whatever state the test has left it
+        server: Postgres = request.getfixturevalue("own_server")
+        yield ServerGone(family, tmp_path, server)
+        server.start()  # in whatever state the test has left it
 
 
 def test_a_turn_that_cannot_be_recorded_is_kept_and_recorded_later(trouble: Trouble) -> None:
