@@ -15,6 +15,9 @@ __all__ = ["Check", "Latency", "Result", "Second", "Slope", "Totals"]
 FORMAT = 1
 """Of the JSON beside a report. A later one may say more, and never something else by the same name."""
 
+LATE = 0.1
+"""A run that begins turns so many seconds late cannot keep up: the latencies are its own as well."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
@@ -185,6 +188,12 @@ class Result:
     def held(self) -> bool:
         """Whether no invariant was violated and nothing failed that should not have."""
         return all(check.held is not False for check in self.checks) and not self.totals.failures
+
+    @property
+    def late(self) -> float | None:
+        """How many seconds the run itself was late in beginning turns (p99), if that is worth a word."""
+        lag = self.settings.get("generator", {}).get("lag_p99") or 0.0
+        return lag if lag > LATE else None
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as what `json` can write."""

@@ -297,6 +297,13 @@ def test_a_run_without_turns_has_shown_nothing() -> None:
     assert judged(checks=()) == ("quiet", "Nothing was broken, but no promise could be looked at.")
 
 
+@pytest.mark.parametrize(("lag", "told"), [(0.05, False), (0.7, True)])
+def test_a_run_that_could_not_keep_up_says_so(lag: float, told: bool) -> None:
+    result = good_result(3)
+    result = dataclasses.replace(result, settings={**result.settings, "generator": {"lag_p99": lag}})
+    assert any("could not keep up" in reason for reason in verdict(result).reasons) == told
+
+
 @pytest.mark.parametrize("name", RESULTS)
 def test_the_verdict_is_wrong_exactly_where_the_exit_status_is(name: str) -> None:
     result: Result = RESULTS[name]

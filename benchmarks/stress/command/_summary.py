@@ -69,6 +69,11 @@ def _rows(result: Result) -> Iterator[tuple[str, str]]:
     ):
         turns += f"; {number:,} {what}" if number else ""
     yield "turns", turns
+    if result.late is not None:
+        yield (
+            "late",
+            f"one turn in a hundred was begun {seconds(result.late)} late: the load is too much",
+        )
     for name, latency in result.latencies.items():
         yield name, _latency(latency)
     if totals.hit_rate is not None:

@@ -36,7 +36,7 @@ def standing(check: Check) -> str:
 
 def verdict(result: Result) -> Verdict:
     """Judge a run as `Result.held` does, and say what that rests on."""
-    reasons = (*_broken(result), *_failed(result), *_unseen(result), *_cut_short(result))
+    reasons = (*_broken(result), *_failed(result), *_unseen(result), *_late(result), *_cut_short(result))
     if not result.held:
         return Verdict(tone="wrong", word="Not held", headline=_why_not(result), reasons=reasons)
     held = [check for check in result.checks if standing(check) == "held"]
@@ -101,6 +101,13 @@ def _unseen(result: Result) -> list[str]:
     if untried:
         told.append(f"{words.counted(untried, 'promise')} never came up in this run.")
     return told
+
+
+def _late(result: Result) -> list[str]:
+    if result.late is None:
+        return []
+    late = words.seconds(result.late)
+    return [f"The run could not keep up: one turn in a hundred was begun {late} late, and that counts."]
 
 
 def _cut_short(result: Result) -> list[str]:
