@@ -40,7 +40,7 @@ Contenders take turns, each in a process of its own, so that a noisy moment hits
 | to measure again | command | takes |
 |---|---|---|
 | side by side with what else people use | `make bench-peers` | 10 minutes; with `ARGS=--quick` 2 |
-| how cost grows with the number of sessions | `make bench-scale` | 10 minutes; with `ARGS=--quick` 1 |
+| how cost grows with sessions | `make bench-scale` | half an hour; with `ARGS=--quick` a minute |
 | where the time goes | `make profile` | 3 minutes |
 | the long run | `make soak` | an hour; a trial: `ARGS="--duration 1m"` |
 | runtime, rooms, stores, gateway | `make bench` | 15 minutes; one of them: `ARGS="--only rooms"` |
