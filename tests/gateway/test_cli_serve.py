@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 import typer
 
-from greenroom.__main__ import main
 from greenroom._cli_plugins import GROUP, add_plugins
 from greenroom.gateway.agents.offline import offline
 from greenroom.gateway.config._banner import curl, show_ready
@@ -30,21 +29,10 @@ from greenroom.gateway.config._values import written
 from greenroom.gateway.server import _server
 from greenroom.gateway.watch._logs import QUIET
 from tests.actors.actors import PATIENCE
+from tests.cli.running import Ended, Run, running
 from tests.house import ROOT
 
 SECRET = "0123456789abcdef"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a command."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
 
 
 @pytest.fixture(autouse=True)
@@ -71,18 +59,7 @@ def logging_as_before() -> Iterator[None]:
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the command in this process."""
-
-    def run(*arguments: str | Path) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["greenroom", "serve", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            code = main()
-        except SystemExit as exit:
-            code = int(exit.code or 0)
-        written = capsys.readouterr()
-        return Outcome(code, written.out, written.err)
-
-    return run
+    return running("serve", monkeypatch, capsys)
 
 
 @dataclass
@@ -361,7 +338,7 @@ def test_the_curl_quotes_what_a_shell_would_act_upon() -> None:
 # --check
 
 
-def levels(outcome: Outcome) -> dict[str, str]:
+def levels(outcome: Ended) -> dict[str, str]:
     """What was found, by its subject."""
     found: dict[str, str] = {}
     for line in outcome.out.splitlines()[:-1]:

@@ -10,21 +10,20 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from greenroom.__main__ import main
 from greenroom.store import Store
 from greenroom.stress import _room_target
 from greenroom.stress._target import Planned
 from greenroom.stress._watched import WatchedHooks
 from greenroom.stress.command._asking import asking
 from greenroom.stress.command._options import OPTIONS, option_of
+from tests.cli.running import Run, running
 from tests.gateway.life_process import PATIENCE
 from tests.house import ROOT
 from tests.stress.stress_agents import Answering, Quick
@@ -32,18 +31,6 @@ from tests.stress.stress_agents import Answering, Quick
 LOAD = ("--duration", "0.3", "--rate", "60", "--sessions", "8")
 LENGTHS = ("--turn", "1ms", "--build", "1ms", "--commit", "0", "--teardown", "0")
 QUICK = (*LOAD, *LENGTHS, "--popularity", "0")
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What became of a command."""
-
-    code: int
-    out: str
-    err: str
-
-
-Stress = Callable[..., Ended]
 
 
 @pytest.fixture(autouse=True)
@@ -57,23 +44,12 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def stress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Stress:
+def stress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the command in this process."""
-
-    def run(*arguments: str | Path) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["greenroom", "stress", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            code = main()
-        except SystemExit as exit:
-            code = int(exit.code or 0)
-        written = capsys.readouterr()
-        return Ended(code, written.out, written.err)
-
-    return run
+    return running("stress", monkeypatch, capsys)
 
 
-def test_the_help_has_every_option(stress: Stress, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_help_has_every_option(stress: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     ended = stress("--help")
     assert ended.code == 0
@@ -83,7 +59,7 @@ def test_the_help_has_every_option(stress: Stress, monkeypatch: pytest.MonkeyPat
 # A run.
 
 
-def test_a_run_that_held_says_so_and_leaves_a_report(stress: Stress, tmp_path: Path) -> None:
+def test_a_run_that_held_says_so_and_leaves_a_report(stress: Run, tmp_path: Path) -> None:
     ended = stress(*QUICK, "--report", tmp_path / "run.html", "--title", "a quick one")
     assert ended.code == 0, ended
     assert "Everything held." in ended.out
@@ -96,25 +72,25 @@ def test_a_run_that_held_says_so_and_leaves_a_report(stress: Stress, tmp_path: P
     assert told["settings"]["sessions"] == 8
 
 
-def test_without_a_terminal_there_are_plain_lines_and_no_escapes(stress: Stress) -> None:
+def test_without_a_terminal_there_are_plain_lines_and_no_escapes(stress: Run) -> None:
     ended = stress(*QUICK)
     assert "turns/s" in ended.out
     assert "\x1b" not in ended.out + ended.err
 
 
-def test_a_quiet_run_shows_only_what_it_came_to(stress: Stress) -> None:
+def test_a_quiet_run_shows_only_what_it_came_to(stress: Run) -> None:
     ended = stress(*QUICK, "--quiet")
     assert ended.out.startswith("Everything held.")
 
 
-def test_the_result_can_be_had_as_json_and_nothing_else(stress: Stress) -> None:
+def test_the_result_can_be_had_as_json_and_nothing_else(stress: Run) -> None:
     ended = stress(*QUICK, "--json")
     assert ended.code == 0
     assert json.loads(ended.out)["held"] is True
 
 
 def test_a_violated_promise_makes_the_exit_status_1(
-    stress: Stress, monkeypatch: pytest.MonkeyPatch
+    stress: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     act: Any = _room_target.RoomTarget._act
 
@@ -131,7 +107,7 @@ def test_a_violated_promise_makes_the_exit_status_1(
     assert "did not hold." in ended.out
 
 
-def test_turns_that_fail_unplanned_make_the_exit_status_1(stress: Stress) -> None:
+def test_turns_that_fail_unplanned_make_the_exit_status_1(stress: Run) -> None:
     agents = "tests.stress.stress_agents"
     ended = stress(*LOAD, "--agent", f"{agents}:quick", "--perform", f"{agents}:fail")
     assert ended.code == 1, ended
@@ -139,27 +115,27 @@ def test_turns_that_fail_unplanned_make_the_exit_status_1(stress: Stress) -> Non
     assert "RuntimeError: the sky is falling" in ended.out
 
 
-def test_failures_that_were_planned_are_none(stress: Stress) -> None:
+def test_failures_that_were_planned_are_none(stress: Run) -> None:
     ended = stress(*QUICK, "--fail-turn", "0.3", "--fail-commit", "0.2")
     assert ended.code == 0, ended
     assert "failures as planned" in ended.out
 
 
 @pytest.mark.parametrize("factory", ["quick", "slow_to_come", "answering"])
-def test_a_factory_of_ones_own_is_stressed(stress: Stress, factory: str) -> None:
+def test_a_factory_of_ones_own_is_stressed(stress: Run, factory: str) -> None:
     ended = stress(*LOAD, "--agent", f"tests.stress.stress_agents:{factory}")
     assert ended.code == 0, ended
     assert "✓ one teardown an agent" in ended.out
 
 
 @pytest.mark.parametrize("perform", ["act", "act_on_a_thread"])
-def test_what_a_turn_does_can_be_ones_own(stress: Stress, perform: str) -> None:
+def test_what_a_turn_does_can_be_ones_own(stress: Run, perform: str) -> None:
     agents = "tests.stress.stress_agents"
     ended = stress(*LOAD, "--agent", f"{agents}:quick", "--perform", f"{agents}:{perform}")
     assert ended.code == 0, ended
 
 
-def test_an_installed_agent_is_asked_to_answer(stress: Stress) -> None:
+def test_an_installed_agent_is_asked_to_answer(stress: Run) -> None:
     ended = stress(*LOAD, "--agent", "offline", "--agent-option", "answer_seconds=0.001")
     assert ended.code == 0, ended
 
@@ -174,7 +150,7 @@ def trace(tmp_path: Path) -> Path:
     return tmp_path / "mine.jsonl"
 
 
-def test_a_trace_is_driven(stress: Stress, trace: Path) -> None:
+def test_a_trace_is_driven(stress: Run, trace: Path) -> None:
     ended = stress("--trace", trace, "--speed", "20", "--json", "--duration", "0.2")
     told = json.loads(ended.out)
     assert ended.code == 0
@@ -183,7 +159,7 @@ def test_a_trace_is_driven(stress: Stress, trace: Path) -> None:
     assert "rate" not in told["settings"]
 
 
-def test_what_greenroom_logs_goes_to_a_file_or_nowhere(stress: Stress, tmp_path: Path) -> None:
+def test_what_greenroom_logs_goes_to_a_file_or_nowhere(stress: Run, tmp_path: Path) -> None:
     before = list(logging.getLogger("greenroom").handlers)
     ended = stress(*QUICK, "--fail-commit", "1", "--quiet", "--log", tmp_path / "log")
     assert "commit" in (tmp_path / "log").read_text()
@@ -193,7 +169,7 @@ def test_what_greenroom_logs_goes_to_a_file_or_nowhere(stress: Stress, tmp_path:
 
 
 def test_the_password_of_a_store_is_in_no_report(
-    stress: Stress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stress: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Store, "url", property(lambda _: "as it may be shown"))
     ended = stress(*QUICK, "--store", f"sqlite:///{tmp_path / 'room.db'}", "--json")
@@ -236,7 +212,7 @@ def test_the_password_of_a_store_is_in_no_report(
     ],
 )
 def test_what_cannot_begin_is_explained_in_a_line_and_ends_with_2(
-    stress: Stress, arguments: list[str], told: str
+    stress: Run, arguments: list[str], told: str
 ) -> None:
     ended = stress(*arguments)
     assert ended.code == 2, ended
@@ -246,7 +222,7 @@ def test_what_cannot_begin_is_explained_in_a_line_and_ends_with_2(
     assert "secret" not in ended.err
 
 
-def test_a_report_that_cannot_be_written_is_told_before_the_run(stress: Stress, tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_is_told_before_the_run(stress: Run, tmp_path: Path) -> None:
     (tmp_path / "taken.html").mkdir()
     ended = stress(*QUICK, "--report", tmp_path / "taken.html")
     assert ended.code == 2
@@ -257,7 +233,7 @@ def test_a_report_that_cannot_be_written_is_told_before_the_run(stress: Stress, 
 # Traces.
 
 
-def test_a_replay_shows_a_table_and_gives_advice(stress: Stress, trace: Path) -> None:
+def test_a_replay_shows_a_table_and_gives_advice(stress: Run, trace: Path) -> None:
     ended = stress("--replay", trace, "--cap", "1,3", "--idle-ttl", "10m", "--build-seconds", "2")
     assert ended.code == 0
     assert "Take a cap of 3" in ended.out
@@ -267,7 +243,7 @@ def test_a_replay_shows_a_table_and_gives_advice(stress: Stress, trace: Path) ->
 @pytest.mark.parametrize("option", ["--replay", "--trace"])
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b'{"time": 1, "key": "a", "event": "end"}\n'])
 def test_a_trace_without_a_turn_is_a_mistake(
-    stress: Stress, tmp_path: Path, option: str, content: bytes
+    stress: Run, tmp_path: Path, option: str, content: bytes
 ) -> None:
     (tmp_path / "empty.jsonl").write_bytes(content)
     ended = stress(option, tmp_path / "empty.jsonl")
@@ -276,13 +252,13 @@ def test_a_trace_without_a_turn_is_a_mistake(
     assert ended.out == ""
 
 
-def test_a_replay_can_be_had_as_json(stress: Stress, trace: Path) -> None:
+def test_a_replay_can_be_had_as_json(stress: Run, trace: Path) -> None:
     told = json.loads(stress("--replay", trace, "--cap", "1,none", "--json").out)
     assert [one["policy"]["cap"] for one in told["policies"]] == [1, None]
     assert [one["builds"] for one in told["policies"]] == [20, 3]
 
 
-def test_a_made_up_trace_can_be_read_again(stress: Stress, tmp_path: Path) -> None:
+def test_a_made_up_trace_can_be_read_again(stress: Run, tmp_path: Path) -> None:
     from greenroom.stress.traces._synthetic import synthesize
     from greenroom.stress.traces._trace import read_trace
 
