@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks import soak
+from benchmarks import document, soak
 from tests.stress.results import good_result
 
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(soak, "RESULTS", tmp_path)
-    monkeypatch.setattr(soak.document, "write", list[str])
+    monkeypatch.setattr(document, "write", list[str])
     return tmp_path
 
 
