@@ -39,7 +39,7 @@ Contenders take turns, each in a process of its own, so that a noisy moment hits
 
 | to measure again | command | takes |
 |---|---|---|
-| side by side with what else people use | `make bench-peers` | 10 minutes; with `ARGS=--quick` 2 |
+| side by side with others | `make bench-peers` | a quarter of an hour; with `ARGS=--quick` 2 minutes |
 | how cost grows with sessions | `make bench-scale` | half an hour; with `ARGS=--quick` a minute |
 | where the time goes | `make profile` | 3 minutes |
 | the long run | `make soak` | an hour; a trial: `ARGS="--duration 1m"` |
