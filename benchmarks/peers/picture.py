@@ -75,7 +75,14 @@ def draw_row(axes: Any, results: Results, row: Row) -> None:
             fontweight="bold" if name == OURS else "normal",
         )
     axes.set_xlim(low / 2, high * (high / low) ** 0.25 * 3)  # room for the text behind the longest
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    axes.xaxis.set_major_formatter(lambda value, _: mark(value))
     axes.tick_params(axis="x", labelsize=8.5)
     set_rows(axes, [CAST.contenders[name] for name in found])
     tidy(axes)
+
+
+def mark(value: float) -> str:
+    """A number below the axis, short enough for seven of them."""
+    if value >= 1e6:
+        return f"{value / 1e6:,.0f} M"
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
