@@ -66,7 +66,7 @@ def verdict(result: Json) -> str:
     words = (
         f"**{len(broken)} of the invariants did not hold:** {', '.join(c['name'] for c in broken)}."
         if broken
-        else "Every invariant that can be seen from outside held."
+        else "Every invariant held."
     )
     if growing:
         words += f" Growth beyond two standard errors: {', '.join(growing)}."

@@ -55,7 +55,7 @@ def text(result: Result = RESULT) -> str:
 def test_a_run_that_held_is_told_with_its_totals_slopes_and_checks() -> None:
     told = text()
     assert "an hour of mixed load with faults, an hour on a room in this process." in told
-    assert "Every invariant that can be seen from outside held. Nothing grew by more than two" in told
+    assert "Every invariant held. Nothing grew by more than two" in told
     assert "360,000 turns arrived, 359,990 completed, 0 failed" in told
     assert "50,000 builds, 60,000 commits, 600 failed commits, 3 workers written off." in told
     assert "49,000 by cap, 500 by idle" in told
