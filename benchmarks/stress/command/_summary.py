@@ -72,7 +72,7 @@ def _rows(result: Result) -> Iterator[tuple[str, str]]:
     if result.late is not None:
         yield (
             "late",
-            f"one turn in a hundred was begun {seconds(result.late)} late: the load is too much",
+            f"one turn in a hundred was begun {seconds(result.late)} late: the machine did not keep up",
         )
     for name, latency in result.latencies.items():
         yield name, _latency(latency)
