@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from greenroom._cli_terminal import say
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from greenroom.stress._result import Result
     from greenroom.stress.command._live import View
 
-__all__ = ["HARD", "Playable", "play"]
+__all__ = ["HARD", "Playable", "play", "when_asked_to_end"]
 
 HARD = 130
 """The exit status of a run that was ended at once: 128 and the number of the signal."""
@@ -43,13 +44,17 @@ def play(run: Playable, view: View) -> Result:
 
 
 async def _play(run: Playable, view: View) -> Result:
+    when_asked_to_end(_Ending(run, view).asked)
+    return await run.play()
+
+
+def when_asked_to_end(act: Callable[[int], object]) -> None:
+    """Have Ctrl-C and SIGTERM call this, with the number of the signal, on the running loop."""
     loop = asyncio.get_running_loop()
-    ending = _Ending(run, view)
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
             # Not on every system, and only in the main thread.
-            loop.add_signal_handler(number, ending.asked, number)
-    return await run.play()
+            loop.add_signal_handler(number, act, number)
 
 
 class _Ending:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +11,7 @@ from contextlib import contextmanager
 from greenroom._cli_terminal import CommandFailed, console, count, plain, say
 from greenroom.stress.command._asked import Asked
 from greenroom.stress.command._board import clock
+from greenroom.stress.command._play import when_asked_to_end
 from greenroom.stress.traces._record import Recorded, Recorder, RecordError
 
 __all__ = ["run_record"]
@@ -45,10 +44,7 @@ def run_record(asked: Asked) -> None:
 
 
 async def _record(recorder: Recorder) -> Recorded:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-            loop.add_signal_handler(number, recorder.stop)
+    when_asked_to_end(lambda _: recorder.stop())
     return await recorder.run()
 
 
