@@ -727,9 +727,10 @@ def test_awaiting_never_blocks_the_loop_while_hooks_are_slow(cast: Cast) -> None
         slow = [
             asyncio.create_task(take_turn(room, "slow")),
             asyncio.create_task(_awaited(room.session("busy").commit())),
-            asyncio.create_task(_awaited(room.supervisor.settle())),
         ]
         await until(lambda: {"build slow/1", "commit busy/1"} <= set(cast.log))
+        await until(lambda: sum(row.standing.busy for row in room.snapshot()) == len(slow))
+        slow.append(asyncio.create_task(_awaited(room.supervisor.settle())))
         await take_turn(room, "other")
         await take_turn(room, "busy")
         assert not any(task.done() for task in slow)
