@@ -48,8 +48,11 @@ tests_of_pure := $(addprefix tests/,actors/test_coherence.py actors/test_lifecyc
   actors/test_stage_store.py actors/test_stage_store_model.py supervisor/test_drain_books.py \
   supervisor/test_eviction.py)
 
+# What integrations are for: a folder of tests each, with what it needs, in an environment of its own.
+integrations := $(notdir $(patsubst %/requirements.txt,%,$(wildcard tests/integrations/*/requirements.txt)))
+
 .DEFAULT_GOAL := help
-.PHONY: help test browser behaviours coverage check format bench bench-peers bench-scale profile serve histories soak crash stress leaks conformance clean
+.PHONY: help test test-integrations $(addprefix test-,$(integrations)) browser behaviours coverage check format bench bench-peers bench-scale profile serve histories soak crash stress leaks conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +60,19 @@ help: ## list these targets
 test: $(ready) browser ## run all tests, those about threads first with a tiny thread switch interval
 	$(small_switch_interval) $(pytest) $(not_about_threads) $(ARGS)
 	$(pytest) $(ARGS)
+
+test-integrations: $(addprefix test-,$(integrations)) ## run the tests with the frameworks that integrations are for
+
+# In the folder of the tests, so that the checkout is not on sys.path: Hermes has a package "gateway" too.
+$(addprefix test-,$(integrations)): test-%: $(VENV)-%/.ready-$(version)
+	cd tests/integrations/$* && GREENROOM_INTEGRATION=$* $(abspath $(VENV)-$*/bin/python) -P -m pytest -q . $(ARGS)
+
+$(VENV)-%/.ready-$(version): tests/integrations/%/requirements.txt setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+	@test -e $@ || { echo "Setting up $(VENV)-$* with Python $(version)"; $(PYTHON) -m venv --clear $(VENV)-$*; }
+	@rm -f $@
+	$(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $< --editable '.[store]'
+	@touch $@
 
 browser: ## install Chromium for the tests of the page, where that may be done
 	@{ command -v chromium || command -v chromium-browser || command -v google-chrome || \

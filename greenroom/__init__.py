@@ -44,7 +44,7 @@ from greenroom.actors import (
     StoreAway,
     TurnTimeout,
 )
-from greenroom.actors.lifecycle import Generation
+from greenroom.actors.lifecycle import Generation, Generations
 from greenroom.messages import (
     AgentBuilt,
     AgentClosed,
@@ -89,6 +89,7 @@ __all__ = [
     "Explanation",
     "Future",
     "Generation",
+    "Generations",
     "Greenroom",
     "GreenroomError",
     "HookFailure",

@@ -1,0 +1,3 @@
+"""In the making."""
+
+__all__: list[str] = []
