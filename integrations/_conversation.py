@@ -1,0 +1,166 @@
+"""An agent of a room whose turns are runs of somebody's framework.
+
+    async with room.turn("telegram:12345") as turn:
+        async for piece in turn.agent.stream("Hello"):        # or: await turn.agent.run("Hello")
+            await send(piece)
+
+Frameworks differ in what a run is, and agree in what goes wrong with it: it is left in the middle (the
+client hung up), cancelled (the turn took too long), or to be ended from another thread (somebody pressed
+*stop*). What is promised, whatever the framework:
+
+- **A run is one task.** It is begun and ended in the same one, as cancel scopes want it, whoever takes
+  its pieces, and from wherever. The context variables of whoever began it are its own.
+- **Whoever leaves a stream ends the run**: by `break` and `aclose()`, by an exception, by cancellation.
+  What it waits for is cancelled, and the turn goes on only when that has ended.
+- **`interrupt()` ends a run from any thread.** The stream ends without an error: what was said so far is
+  the answer, and is kept as such where the framework allows it. Between runs it does nothing, and
+  nothing to the next one either.
+- **Nothing is kept of a run that failed or was cancelled**, unless the framework itself writes between
+  its steps.
+
+Who takes pieces slowly slows nobody down: what a model has said waits in memory, one answer at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from greenroom import BuildContext, Turn
+
+__all__ = ["Conversation", "follow"]
+
+
+def follow(agent: Conversation, turn: Turn) -> None:
+    """Let an agent go on with the conversation of its turn: `Greenroom(…, prepare=follow)`.
+
+    Several session ids may alternate under one key, and the agent stays the same. Without this it would
+    go on with the one that it was built for.
+    """
+    agent.session_id = turn.session_id
+
+
+class Conversation(ABC):
+    """An agent that runs a framework. It belongs to one session, and to one turn at a time."""
+
+    def __init__(self, context: BuildContext) -> None:
+        self.key = context.key
+        self.session_id = context.session_id
+        """Which conversation is gone on with."""
+        self.interrupted = False
+        """Whether the last answer was ended by `interrupt()`."""
+        self._run: _Run | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.key!r}>"
+
+    @abstractmethod
+    def _answer(self, text: str) -> AsyncGenerator[str, None]:
+        """Run the framework once, yield what it says, and keep the exchange when that was all."""
+
+    async def _keep(self, text: str, said: str) -> None:  # noqa: B027
+        """Keep an exchange that was interrupted. Where this is not overridden, nothing is kept."""
+
+    async def stream(self, text: str) -> AsyncGenerator[str, None]:
+        """Answer, piece by piece."""
+        if self._run is not None:
+            msg = f"{self!r} is answering already: one turn at a time, and one answer in it"
+            raise RuntimeError(msg)
+        if not text:
+            raise ValueError("there is nothing to answer: text is empty")
+        self.interrupted = False
+        run = self._run = _Run(self._answer(text))
+        said: list[str] = []
+        try:
+            async for piece in run.pieces():
+                said.append(piece)
+                yield piece
+            self.interrupted = run.interrupted
+            if run.interrupted:
+                await self._keep(text, "".join(said))
+        finally:
+            try:
+                await run.end()
+            finally:
+                self._run = None
+
+    async def run(self, text: str) -> str:
+        """Answer in one piece."""
+        async with aclosing(self.stream(text)) as pieces:
+            return "".join([piece async for piece in pieces])
+
+    async def answer(self, request: Any) -> AsyncGenerator[str, None]:
+        """Answer a client of the gateway: `greenroom serve --agent module:factory`.
+
+        The conversation is ours: of what the client sent, the last message is taken.
+        """
+        async with aclosing(self.stream(_text_of(request.messages[-1]))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    def interrupt(self) -> None:
+        """End the running answer soon, with what was said so far. From any thread; returns at once."""
+        run = self._run
+        if run is not None:
+            run.interrupt()
+
+
+class _Run:
+    """One run of a framework, in a task of its own.
+
+    The task puts pieces into a queue and ends; its end is the last thing in the queue. So there is one
+    place to wait at, and nothing that was said before the end is lost.
+    """
+
+    def __init__(self, pieces: AsyncGenerator[str, None]) -> None:
+        self.interrupted = False
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._task = asyncio.create_task(self._play(pieces))
+        self._task.add_done_callback(lambda _: self._queue.put_nowait(None))
+
+    async def _play(self, pieces: AsyncGenerator[str, None]) -> None:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                self._queue.put_nowait(piece)
+
+    async def pieces(self) -> AsyncGenerator[str, None]:
+        """What the run says, up to its end, or its error."""
+        while (piece := await self._queue.get()) is not None:
+            yield piece
+        if not (self.interrupted and self._task.cancelled()):
+            self._task.result()
+
+    def interrupt(self) -> None:
+        """End it. From any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._interrupt)
+        except RuntimeError:
+            pass  # the loop was closed, and the run with it
+
+    def _interrupt(self) -> None:
+        if not self._task.done():
+            self.interrupted = True
+            self._task.cancel()
+
+    async def end(self) -> None:
+        """End it if it still runs, and wait until it has. Its error is told by `pieces`, or by nobody:
+        whoever left did not want to know."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if not self._task.cancelled():
+            self._task.exception()
+
+
+def _text_of(message: Mapping[str, Any]) -> str:
+    """The text of a message in OpenAI's form, whose content is text or a list of parts."""
+    content: Any = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts: list[Any] = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
