@@ -101,9 +101,7 @@ class Crew(Generic[J]):
     def close(self) -> list[J]:
         """Have every thread end behind what it is doing. Returns the jobs that nobody has begun."""
         self.closed = True
-        left = self._take_all()
-        self._queue.put(None)  # wakes one thread, which wakes the next when it ends
-        return left
+        return self._take_all()
 
     def join(self, patience: float) -> list[J]:
         """Wait for the threads, `patience` seconds in all. Returns jobs that came after `close()`."""
@@ -149,6 +147,8 @@ class Crew(Generic[J]):
             while (job := self._take()) is not None:
                 jobs.append(job)
             self._waiting_jobs -= len(jobs)
+            if self.closed:
+                self._queue.put(None)  # wakes one thread, which wakes the next
         return jobs
 
     def _take(self) -> J | None:
@@ -192,6 +192,7 @@ class Crew(Generic[J]):
                 self._taken += 1
             else:
                 self._threads.discard(thread)
-                if self.closed:
-                    self._queue.put(None)
+            if self.closed:
+                # Also behind a job that came late: what woke us was meant for all, and is used up.
+                self._queue.put(None)
         return job

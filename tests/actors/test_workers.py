@@ -77,7 +77,8 @@ def test_context_variables_of_the_caller_go_along(runtime: Runtime) -> None:
 
 
 def test_no_more_than_so_many_work_at_once_and_the_rest_wait() -> None:
-    with Runtime(workers=3) as runtime:
+    # On a clock that stands still: work that has waited for a second gets more workers.
+    with Runtime(workers=3, clock=ManualClock()) as runtime:
         gates = [Gate() for _ in range(5)]
         work = [runtime.submit(gate.wait) for gate in gates]
         for gate in gates[:3]:
@@ -314,6 +315,33 @@ def test_a_worker_with_a_job_in_hand_is_not_counted_on_for_the_next() -> None:
     gates["first"].open()
     gates["second"].open()
     assert crew.close() + crew.join(PATIENCE) == []
+
+
+def test_a_job_that_comes_after_the_end_keeps_no_thread() -> None:
+    """1. the end wakes a thread  2. a job is put  3. the thread does that job, and waits for the next."""
+    gates = {"warm": Gate(), "long": Gate(), "late": Gate()}
+    gates["late"].open()
+
+    def do(job: str, _: threading.Thread) -> bool:
+        gates[job].wait()
+        return True
+
+    crew: Crew[str] = Crew("greenroom-test", 2, 3600.0, do)
+    crew.put("warm")
+    crew.put("long")
+    gates["warm"].wait_reached()
+    gates["long"].wait_reached()
+    gates["warm"].open()
+    until(lambda: crew.busy() == 1, "a thread that waits")
+    with crew._lock:  # so that the one that is woken cannot look what there is
+        assert crew.close() == []
+        until(lambda: crew.queued() == 0, "a thread that was woken")
+        crew.put("late")
+    gates["late"].wait_reached()
+    gates["long"].open()
+
+    assert crew.join(PATIENCE) == []
+    assert crew.alive() == 0
 
 
 def test_work_that_came_back_just_in_time_is_not_written_off(runtime: Runtime) -> None:
