@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from greenroom.actors import Runtime
 from tests.actors.actors import PATIENCE
 from tests.leftovers import SWITCH_INTERVAL, chosen_switch_interval, second_copies, threads_left
 from tests.store.urls import postgres_server as postgres_server
@@ -63,6 +64,17 @@ def certificates_read_once() -> Iterator[None]:
     is used here: over a thousand clients share what the first one has read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def handlers_take_their_time() -> Iterator[None]:
+    """How long a handler takes is the machine's affair: where none is slow, no test finds in its log, by
+    chance, that one was. Those about slow handlers say what slow is."""
+    defaults = Runtime.__init__.__kwdefaults__
+    assert defaults is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(defaults, "slow_handler", None)
         yield
 
 
