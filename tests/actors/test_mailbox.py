@@ -75,12 +75,15 @@ def test_a_message_to_self_waits_for_the_handler_to_end(runtime: Runtime) -> Non
 
 
 class Link(Actor):
-    def __init__(self, following: Any, done: pykka.Future[int]) -> None:
+    def __init__(self, following: Any, done: pykka.Future[int], gate: Gate | None = None) -> None:
         super().__init__()
         self.following = following
         self.done = done
+        self.gate = gate
 
     def on_receive(self, message: int) -> None:
+        if self.gate is not None:
+            self.gate.wait()
         if self.following is None:
             self.done.set(message)
         else:
@@ -89,8 +92,9 @@ class Link(Actor):
 
 def test_a_chain_of_100000_actors_neither_recurses_nor_starves_the_others(runtime: Runtime) -> None:
     done: pykka.ThreadingFuture[int] = pykka.ThreadingFuture()
-    first: Any = None
-    for _ in range(100_000):
+    gate = Gate()
+    first: Any = runtime.start(Link, None, done, gate)  # the last one, at which it is not done yet
+    for _ in range(99_999):
         first = runtime.start(Link, first, done)
     other = runtime.start(Recorder)
 
@@ -99,6 +103,7 @@ def test_a_chain_of_100000_actors_neither_recurses_nor_starves_the_others(runtim
     # The sender ran a batch and was free again; helpers took the rest, in batches too.
     assert not done_already(done)
     assert other.ask("served meanwhile") == "served meanwhile"
+    gate.open()
     assert done.get(timeout=30) == 100_000
     assert runtime.stats().hand_overs > 100
 
