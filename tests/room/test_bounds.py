@@ -19,6 +19,7 @@ from tests.room.agents import (
     SPEC,
     Agent,
     Cast,
+    let_pass,
     look_at,
     row_of,
     take_turn,
@@ -730,7 +731,7 @@ def let_go_after_it_was_retained(room: Greenroom, cast: Cast, clock: ManualClock
     room.settle()
     assert room.stats().retained == 1
     del cast.at["commit"]
-    clock.advance(2.0)
+    let_pass(room, clock, 2.0)
 
 
 def let_go_after_its_commit_was_stuck(room: Greenroom, cast: Cast, clock: ManualClock) -> None:

@@ -18,6 +18,7 @@ from tests.room.agents import (
     SPEC,
     Agent,
     Cast,
+    let_pass,
     look_at,
     row_of,
     take_turn,
@@ -607,7 +608,7 @@ def test_it_is_retried_and_the_agent_released_when_it_succeeds(cast: Cast) -> No
     retained(cast, room)
     del cast.at["commit a"]
 
-    clock.advance(2.0)
+    let_pass(room, clock, 2.0)
     room.settle()
 
     assert cast.log == ["build a/1", "commit a/1", "commit a/1", "release a/1"]
@@ -635,9 +636,10 @@ def pauses_before_retries(
     retained(cast, room)
     for number in range(1, count):
         until(lambda number=number: len(pauses) == number, "a pause")  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
-        assert room.stats().retained == 1
+        until(lambda: room.stats().retained == 1, "an agent that is retained")
         clock.advance(pauses[-1])
     until(lambda: len(pauses) == count, "the last pause")
+    until(lambda: room.stats().retained == 1, "an agent that is retained")
     assert len(cast.did("commit")) == room.stats().commit_failures == count
     return pauses
 
@@ -712,7 +714,7 @@ def test_many_evictions_with_a_provider_that_is_down_lose_nothing(cast: Cast) ->
     assert (room.stats().cached, room.stats().retained, room.stats().dirty) == (2, 8, 10)
     cast.at.clear()
 
-    clock.advance(2.0)
+    let_pass(room, clock, 2.0)
     room.settle()
 
     assert (room.stats().retained, room.stats().dirty) == (0, 2)
@@ -731,7 +733,7 @@ def test_ending_a_session_whose_commit_fails_does_not_lose_it(cast: Cast) -> Non
     assert cast.did("close") == []
     cast.at.clear()
 
-    clock.advance(2.0)
+    let_pass(room, clock, 2.0)
     room.settle()
 
     assert cast.done_to("a/1") == ["build", "commit", "commit", "shutdown", "close"]
