@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from greenroom import BuildContext, SessionRow, Turn
+    from greenroom.actors._timers import Clock
 
     Action = Gate | BaseException | Callable[[], object]
 
@@ -173,7 +174,7 @@ class Cast:
         prepare: Callable[[Any, Turn], Any] | None = None,
         hooks: Any = None,
         store: Any = None,
-        clock: ManualClock | None = None,
+        clock: Clock | None = None,
         workers: int | None = None,
         **policy: Any,
     ) -> Greenroom:
@@ -230,6 +231,20 @@ class Cast:
             held.outcome()
         for runtime in self._runtimes:
             runtime.close(timeout=1.0)
+
+
+class Stopwatch:
+    """A clock on real time, which stands still until it is started."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+
+    def __call__(self) -> float:
+        return 0.0 if self._began is None else time.monotonic() - self._began
+
+    def start(self) -> None:
+        """Begin to run."""
+        self._began = time.monotonic()
 
 
 class Held:
@@ -332,6 +347,15 @@ def until(condition: Callable[[], object], what: str = "what was waited for") ->
     while not condition():
         assert time.monotonic() < deadline, f"it never came to {what}"
         time.sleep(0.001)
+
+
+def let_pass(room: Greenroom, clock: ManualClock, seconds: float) -> None:
+    """Let time pass, and come back when the sessions have heard of it, and the supervisor of them.
+
+    A timer tells a session; if another thread is not through with that session's actor yet, the message
+    waits there, and meanwhile a room that is asked whether it has settled would say so."""
+    clock.advance(seconds)
+    room.snapshot()
 
 
 def wait_dead(ref: weakref.ref[Any]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from greenroom import DrainReport, RoomClosed
 from greenroom.actors import ManualClock
 from tests.actors.actors import PATIENCE, all_at_once, in_thread, join_all
-from tests.room.agents import OTHER, SPEC, Agent, Cast, look_at, take_turn, touch, until
+from tests.room.agents import OTHER, SPEC, Agent, Cast, Stopwatch, look_at, take_turn, touch, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -319,15 +319,18 @@ def test_any_number_of_wedged_sessions_do_not_keep_a_drain(cast: Cast) -> None:
 
 def test_in_real_time_too(cast: Cast) -> None:
     """D2"""
-    room = cast.room()
+    clock = Stopwatch()
+    room = cast.room(clock=clock)
     cast.at["commit a"] = cast.gate()
     touch(room, *"ab")
     cast.hold(room, "c")
 
-    report = room.drain(deadline=0.1)
+    report = drain_in_thread(room, deadline=0.1)
+    until(lambda: room.stats().known == 2, "the end of the other")
+    clock.start()
 
-    assert report.committed == ("b",)
-    assert sorted(report.abandoned) == ["a", "c"]
+    assert report().committed == ("b",)
+    assert sorted(report().abandoned) == ["a", "c"]
 
 
 # D3
@@ -335,14 +338,18 @@ def test_in_real_time_too(cast: Cast) -> None:
 
 def test_the_report_tells_what_was_committed_what_failed_and_what_was_abandoned(cast: Cast) -> None:
     """D3"""
-    room = cast.room()
+    clock = ManualClock()
+    room = cast.room(clock=clock)
     touch(room, "good")
     look_at(room, "clean")
     touch(room, "bad")
     touch(room, "wedged")
     cast.at |= {"commit bad": ConnectionError("memory is down"), "commit wedged": cast.gate()}
 
-    report = room.drain(deadline=0.1)
+    waiting = drain_in_thread(room, deadline=30.0)
+    until(lambda: room.stats().known == 1, "the end of the others")
+    clock.advance(31.0)
+    report = waiting()
 
     assert isinstance(report, DrainReport)
     assert report.committed == ("good",)

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import AgentSpec, BuildFailed, Greenroom, Policy, RoomClosed, SessionBusy, Turn
+from greenroom import (
+    AgentSpec,
+    BuildFailed,
+    DrainReport,
+    Greenroom,
+    Policy,
+    RoomClosed,
+    SessionBusy,
+    Turn,
+)
 from greenroom.actors import ManualClock, Runtime
 from greenroom.messages import BeginTurn, ExpireSession, UseSettings
 from greenroom.supervisor.announcer import Announcer
@@ -346,12 +355,18 @@ def test_wedged_commits_leave_workers_for_the_others_in_a_drain() -> None:
                 wedged.wait(PATIENCE)
             super().commit_memory_session()
 
-    runtime = Runtime(workers=2)
+    clock = ManualClock()
+    runtime = Runtime(workers=2, clock=clock)
     room = Greenroom(Agent, runtime=runtime)
     touch(room, *(f"wedged:{n}" for n in range(20)), *(f"good:{n}" for n in range(5)))
-    report = room.drain(0.5)
+    reports: list[DrainReport] = []
+    draining = in_thread(lambda: reports.append(room.drain(30.0)))
+    until(lambda: room.stats().known == 20)
+    clock.advance(31.0)
+    draining.join(PATIENCE)
     wedged.set()
 
+    (report,) = reports
     assert report.committed == tuple(f"good:{n}" for n in range(5))
     assert len(report.abandoned) == 20
     room.close()

@@ -25,6 +25,7 @@ from tests.room.agents import (
     until,
     waiting_for,
 )
+from tests.room.test_drain import drain_in_thread
 
 if TYPE_CHECKING:
     from greenroom import BuildContext, Greenroom, RoomStats, Turn
@@ -886,10 +887,12 @@ def test_a_turn_given_back_after_its_session_was_closed_by_force_changes_nothing
     cast: Cast, caplog: pytest.LogCaptureFixture
 ) -> None:
     """T8, D1"""
-    room = cast.room()
+    clock = ManualClock()  # which stands still: its agent is closed in time, however long that takes
+    room = cast.room(clock=clock)
     held = cast.hold(room, "telegram:12345")
-    report = room.drain(deadline=0)
-    assert report.abandoned == ("telegram:12345",)
+    report = drain_in_thread(room, deadline=0)
+    clock.advance(0.0)
+    assert report().abandoned == ("telegram:12345",)
     before = counted(room)
     caplog.clear()
 
