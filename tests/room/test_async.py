@@ -551,6 +551,9 @@ def test_a_task_that_is_cancelled_when_it_was_granted_the_turn_does_not_hold_it(
         async with room.turn("a"):
             waiting = asyncio.create_task(take_turn(room, "a"))
             await until(lambda: waiting_for(room, "a") == 1)
+            # Nobody else runs its actor any more: what is granted is granted on this thread, and the
+            # task to which it is cannot have gone on before we look.
+            await until(lambda: room.stats().workers_busy == 0, "the return of the worker")
         row = row_of(room, "a")
         assert (row.waiting, row.state) == (0, "in turn"), "it is granted"
         waiting.cancel()

@@ -411,7 +411,8 @@ def test_no_second_beat_comes_on_the_list_while_one_waits(desk: Desk) -> None:
 def test_that_the_store_is_away_and_comes_back_is_logged_once(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk.open(lease_ttl=15.0)
+    # No timeout: the worker of the first beat may still be on its way home ten seconds later.
+    desk.open(lease_ttl=15.0, store_timeout=None)
     desk.wait_for_first_beat()
     with caplog.at_level(logging.WARNING, "greenroom"):
         desk.store.trouble = Away("no route")
@@ -432,7 +433,8 @@ def test_that_the_store_is_away_and_comes_back_is_logged_once(
 
 def test_a_short_absence_of_the_store_is_no_lapse(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     """The lease was still good when the room was heard of again."""
-    desk.open(lease_ttl=15.0)
+    # No timeout: the worker of the first beat may still be on its way home ten seconds later.
+    desk.open(lease_ttl=15.0, store_timeout=None)
     desk.wait_for_first_beat()
     with caplog.at_level(logging.WARNING, "greenroom"):
         desk.store.trouble = Away("no route")
