@@ -318,7 +318,7 @@ def test_a_worker_with_a_job_in_hand_is_not_counted_on_for_the_next() -> None:
 
 
 def test_a_job_that_comes_after_the_end_keeps_no_thread() -> None:
-    """1. the end wakes a thread  2. a job is put  3. the thread does that job, and waits for the next."""
+    """1. the end wakes a thread  2. a job is put  3. the thread does it, and waits for the next."""
     gates = {"warm": Gate(), "long": Gate(), "late": Gate()}
     gates["late"].open()
 

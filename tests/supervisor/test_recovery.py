@@ -272,13 +272,13 @@ def test_a_build_that_fails_is_a_failed_recovery(scene: Scene) -> None:
     scene.cast.at["build"] = OSError("no key")
     room = scene.open()
     until(lambda: scene.store.rows["a"].tries == 1, "its place in the ledger")
+    until(lambda: room.stats().known == 0, "the end of its actor")
 
     assert room.stats().recovery_failures == 1
     assert room.stats().build_failures == 1
     assert "no key" in scene.store.problems_told[0]
     row = scene.store.rows["a"]
     assert (row.owner, row.generation, row.committed) == (None, 2, 0)
-    until(lambda: room.stats().known == 0, "the end of its actor")
 
     # A turn is not kept from it by that, and brings the rest along.
     del scene.cast.at["build"]
