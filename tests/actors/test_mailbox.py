@@ -216,9 +216,13 @@ def test_pykka_loses_an_ask_that_races_a_stop() -> None:
     class Plain(pykka.ThreadingActor):
         use_daemon_thread = True
 
+        def on_start(self) -> None:
+            threads.append(threading.current_thread())
+
         def on_receive(self, message: Any) -> Any:
             return message
 
+    threads: list[threading.Thread] = []
     ref, gate = Plain.start(), Gate()
     actor = ref._actor_weakref()
     assert actor is not None
@@ -228,6 +232,7 @@ def test_pykka_loses_an_ask_that_races_a_stop() -> None:
     asker = in_thread(lambda: futures.append(racing.ask("lost", block=False)))
     gate.wait_reached()
     ref.stop()
+    join_all(threads)  # only its thread refuses what waits, and does so after it has answered the stop
     gate.open()
     join_all([asker])
 
