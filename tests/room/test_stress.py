@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from greenroom import AgentSpec, BuildContext, Greenroom, GreenroomError, Policy
-from greenroom.actors import ActorRegistry
+from greenroom.actors import ActorRegistry, ManualClock, Runtime
 from greenroom.supervisor import resident
 
 SECONDS = float(os.environ.get("GREENROOM_STRESS_SECONDS", "4"))
@@ -182,7 +182,11 @@ def things() -> Any:
 def test_sessions_that_came_and_went_leave_nothing_behind() -> None:
     """C9: what `make leaks` shows with a million, in objects and not in bytes."""
     before = len(ActorRegistry.get_all())
-    with Greenroom(lambda _: Plain(), policy=Policy(session_ttl=3600.0)) as room:
+    # As few threads as can be, and a clock on which nobody calls for more: each thread has objects too.
+    with (
+        Runtime(workers=1, clock=ManualClock()) as runtime,
+        Greenroom(lambda _: Plain(), policy=Policy(session_ttl=3600.0), runtime=runtime) as room,
+    ):
         come_and_go(room, 0, 500)
         room.settle(30.0)
         early = things()
