@@ -63,9 +63,10 @@ test: $(ready) browser ## run all tests, those about threads first with a tiny t
 
 test-integrations: $(addprefix test-,$(integrations)) ## run the tests with the frameworks that integrations are for
 
-# In the folder of the tests, so that the checkout is not on sys.path: Hermes has a package "gateway" too.
+# In the folder of the tests, and with that as their root: the checkout is not on sys.path, where Hermes finds
+# a package "gateway", and no test module is called "anthropic.test_…".
 $(addprefix test-,$(integrations)): test-%: $(VENV)-%/.ready-$(version)
-	cd tests/integrations/$* && GREENROOM_INTEGRATION=$* $(abspath $(VENV)-$*/bin/python) -P -m pytest -q . $(ARGS)
+	cd tests/integrations/$* && GREENROOM_INTEGRATION=$* $(abspath $(VENV)-$*/bin/python) -P -m pytest -q -c ../frameworks.ini --rootdir . . $(ARGS)
 
 $(VENV)-%/.ready-$(version): tests/integrations/%/requirements.txt setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'
