@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from fastapi import FastAPI
 
 from greenroom.gateway.config._config import Config, Token
 from tests.actors.actors import PATIENCE
+from tests.gateway.raw import Raw
 from tests.gateway.serving import Serving
 from tests.room.agents import until
 
@@ -43,6 +45,34 @@ class Guarded(Serving):
 
         found: int = self.call(count())
         return found
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """The event loop stands still while the block runs: what is done meanwhile, it finds done."""
+        reached, let_go = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            reached.set()
+            assert let_go.wait(PATIENCE)
+
+        self.loop.call_soon_threadsafe(hold)
+        assert reached.wait(PATIENCE)
+        try:
+            yield
+        finally:
+            let_go.set()
+
+    @contextlib.contextmanager
+    def asked(self, data: bytes, *, receive_buffer: int | None = None) -> Iterator[Raw]:
+        """A client that has sent this by the time the server hears of it: whatever limit there is for
+        what comes first, it does not depend on how soon the test goes on."""
+        with self.held():
+            client = Raw(self.port, receive_buffer=receive_buffer)
+            client.send(data)
+        try:
+            yield client
+        finally:
+            client.hang_up()
 
     def wait_quiet(self, tasks: int) -> None:
         """Wait until nothing runs, nobody waits, and there is no more than this on the loop."""

@@ -70,8 +70,10 @@ def test_a_connection_that_sends_empty_lines_is_closed() -> None:
     with guarded(torrents, body_timeout=SOON) as server, connect(server.port) as client:
         client.send(b"\r\n\r\n")
         assert client.rest() == b""
-    with guarded(torrents, body_timeout=SOON) as server, connect(server.port) as client:
-        client.send(request("GET", "/v1/models"))
+    with (
+        guarded(torrents, body_timeout=SOON) as server,
+        server.asked(request("GET", "/v1/models")) as client,
+    ):
         assert client.answer().status == 200
         client.send(b"\r\n\r\n")
         assert client.rest() == b""
@@ -79,8 +81,7 @@ def test_a_connection_that_sends_empty_lines_is_closed() -> None:
 
 @pytest.mark.parametrize("sent", [b"G", b"GET / HTT", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: half"])
 def test_half_a_head_is_not_waited_for_for_ever(sent: bytes) -> None:
-    with guarded(torrents, body_timeout=SOON) as server, connect(server.port) as client:
-        client.send(sent)
+    with guarded(torrents, body_timeout=SOON) as server, server.asked(sent) as client:
         answer = client.answer()
         assert (answer.status, answer.headers["connection"]) == (408, "close")
         assert answer.code == "headers_timeout"
@@ -89,8 +90,10 @@ def test_half_a_head_is_not_waited_for_for_ever(sent: bytes) -> None:
 
 
 def test_half_a_second_head_is_not_either() -> None:
-    with guarded(torrents, body_timeout=SOON) as server, connect(server.port) as client:
-        client.send(request("GET", "/v1/models"))
+    with (
+        guarded(torrents, body_timeout=SOON) as server,
+        server.asked(request("GET", "/v1/models")) as client,
+    ):
         assert client.answer().status == 200
         client.send(b"GET / HTTP/1.1\r\n")
         assert client.answer().status == 408
@@ -126,8 +129,8 @@ def test_a_head_may_come_byte_by_byte() -> None:
 
 
 def test_half_a_body_is_not_waited_for_for_ever() -> None:
-    with guarded(torrents, body_timeout=SOON) as server, connect(server.port) as client:
-        client.send(asked("hello")[:-5])
+    half = asked("hello")[:-5]
+    with guarded(torrents, body_timeout=SOON) as server, server.asked(half) as client:
         answer = client.answer()
         assert (answer.status, answer.code, answer.headers["connection"]) == (
             408,
@@ -143,9 +146,8 @@ def test_the_rest_of_a_body_whose_request_was_answered_is_not_waited_for_for_eve
     """Nor as long as a connection is kept between two requests: a clock that stops at the first byte."""
     with (
         guarded(torrents, body_timeout=SOON, keep_alive=600) as server,
-        connect(server.port) as client,
+        server.asked(request("GET", "/v1/models", {"Content-Length": "1000"})) as client,
     ):
-        client.send(request("GET", "/v1/models", {"Content-Length": "1000"}))
         assert client.answer().status == 200
         client.send(more)
         assert client.rest() == b""
@@ -169,7 +171,7 @@ def test_a_client_that_does_not_read_loses_its_turn_and_the_session_is_free(runs
         tasks = server.tasks()
         with connect(server.port, receive_buffer=4096) as deaf, connect(server.port) as other:
             deaf.send(asked("for ever", stream=True))
-            until(lambda: server.stage.room.stats().in_turn == 1, "its turn never began")
+            until(lambda: server.stage.room.stats().builds == 1, "its turn never began")
             other.send(asked("hello"))
             assert other.answer().status == 200
         server.wait_quiet(tasks)
@@ -269,25 +271,29 @@ def test_a_client_that_vanishes_with_half_a_body_leaves_a_line_in_the_log(
 # All at once.
 
 
-def misbehave(client: Raw, number: int) -> None:
-    """Do one of several things that clients should not do."""
+def said(number: int) -> bytes:
+    """What a client says first, who is going to do one of several things that clients should not do."""
     session = f"s{number}"
     match number % 6:
-        case 0:
-            client.send(asked("for ever", session=session, stream=True))
         case 1:
-            client.send(asked("hello", session=session)[:-3])
+            return asked("hello", session=session)[:-3]
         case 2:
-            client.send(b"POST /v1/chat/completions HTT")
+            return b"POST /v1/chat/completions HTT"
+        case 5:
+            return asked("hello", session="one for all") * 3
+        case _:
+            return asked("for ever", session=session, stream=True)
+
+
+def misbehave(client: Raw, number: int) -> None:
+    """Do it. Some only wait."""
+    match number % 6:
         case 3:
-            client.send(asked("for ever", session=session, stream=True))
             client.read_until(b"xxx")
             client.reset()
         case 4:
-            client.send(asked("for ever", session=session, stream=True))
             client.reset()
-        case _:
-            client.send(asked("hello", session="one for all") * 3)
+        case 5:
             client.hang_up()
 
 
@@ -296,10 +302,12 @@ def test_of_many_such_clients_nothing_is_left(runs: Any) -> None:
         tasks = server.tasks()
         with contextlib.ExitStack() as clients:
             for number in range(MANY):
-                client = clients.enter_context(connect(server.port, receive_buffer=4096))
+                client = clients.enter_context(server.asked(said(number), receive_buffer=4096))
                 misbehave(client, number)
             server.wait_quiet(tasks)
-        with connect(server.port) as client:
-            for number in range(0, MANY, 6):
-                client.send(asked("hello", session=f"s{number}"))
+        first, *others = (asked("hello", session=f"s{number}") for number in range(0, MANY, 6))
+        with server.asked(first) as client:
+            assert client.answer().status == 200
+            for other in others:
+                client.send(other)
                 assert client.answer().status == 200
