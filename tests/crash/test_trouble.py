@@ -48,14 +48,14 @@ class Trouble:
 
     # What tests do with the gateway, and ask it.
 
-    def begin_turn(self, session: str = "s") -> dict[str, Any]:
-        begun: dict[str, Any] = self.puppet.ask("begin", key=session, lane=session, timeout=2.0)
+    def begin_turn(self, session: str = "s", **how: Any) -> dict[str, Any]:
+        begun: dict[str, Any] = self.puppet.ask("begin", key=session, lane=session, **how)
         return begun
 
     def refusal_of_turn(self, session: str) -> Raised | None:
         """Begin a turn, or return why not."""
         try:
-            self.begin_turn(session)
+            self.begin_turn(session, timeout=2.0)
         except Raised as refusal:
             return refusal
         return None
