@@ -43,16 +43,15 @@ def test_a_file_that_another_program_writes_to_is_unavailable_for_writing(file_u
         assert store.append("s", role="user", content="x").position == 1
 
 
-def test_a_row_that_another_program_locks_is_unavailable(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    open_store(postgres_url).close()  # making the tables takes its time
-    monkeypatch.setattr("greenroom.store._connect.PATIENCE", 1.0)
+def test_a_row_that_another_program_locks_is_unavailable(postgres_url: str) -> None:
     with open_store(postgres_url) as store:
         store.create_session("s", key="k")
+        with store._engine.write() as connection:  # the only one so far, and the next to be used
+            assert connection.exec_driver_sql("SHOW lock_timeout").scalar_one() == "5s"
+            connection.exec_driver_sql("SET lock_timeout = 50")
         with psycopg.connect(postgres_url) as other:
             other.execute("SELECT 1 FROM greenroom_sessions FOR UPDATE")
-            with pytest.raises(StoreUnavailable, match="timeout"):
+            with pytest.raises(StoreUnavailable, match="lock timeout"):
                 store.append("s", role="user", content="x")
             assert store.session("s").version == 0
         assert store.append("s", role="user", content="x").position == 1
