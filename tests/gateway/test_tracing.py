@@ -22,6 +22,7 @@ from opentelemetry.trace import StatusCode
 
 from greenroom import AgentBuilt, BuildContext
 from greenroom.gateway import ChatRequest
+from greenroom.gateway.watch import _spans
 from greenroom.gateway.watch._spans import Tracing
 from greenroom.gateway.watch._tracing import tracing_of
 from tests.actors.actors import PATIENCE
@@ -111,6 +112,12 @@ def traced_server(kind: type[OnLoop] = OnLoop, sampler: Sampler | None = None) -
         theirs.append(Traced(server, sampler))
         yield theirs[0]
         theirs[0].stop()
+
+
+@pytest.fixture(autouse=True)
+def long_moments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However late a turn begins behind its build, that is its own."""
+    monkeypatch.setattr(_spans, "MOMENT", PATIENCE)
 
 
 @pytest.fixture
