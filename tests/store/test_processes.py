@@ -52,7 +52,9 @@ def all_at_once(code: str, *arguments: str, processes: int = 3) -> list[str]:
 
 BEGIN = """
 import sys
-from greenroom.store import open_store
+from greenroom.store import _connect, open_store
+# Whoever waits for a lock goes on waiting, however long the process that has it is held up.
+_connect.PATIENCE = _connect.LEDGER_PATIENCE = 40.0
 number, url = sys.argv[1:3]
 print("ready", flush=True)
 input()

@@ -6,11 +6,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from greenroom.store import Store, open_store
 from greenroom.store._own_writes import OwnWrites
 
 THREADS = 8
 EACH = 20
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for a lock goes on waiting, however long the thread that has it is held up."""
+    for name in ("PATIENCE", "LEDGER_PATIENCE"):
+        monkeypatch.setattr(f"greenroom.store._connect.{name}", 40.0)
 
 
 def together(work: Callable[[int], object], threads: int = THREADS) -> None:
