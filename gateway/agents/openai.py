@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -191,7 +191,7 @@ class OpenAIAgent:
         """The texts of one answer of the model."""
         try:
             stream = await self._interrupt.wait_for(self._open(self._body(request, messages, left)))
-            async with stream:
+            async with _closing(stream):
                 while (chunk := await self._interrupt.wait_for(_next(stream))) is not None:
                     if text := current.take(chunk):
                         yield text
@@ -258,6 +258,20 @@ class OpenAIAgent:
     def interrupt(self) -> None:
         """End the running answer early."""
         self._interrupt()
+
+
+@asynccontextmanager
+async def _closing(stream: Any) -> AsyncIterator[None]:
+    """Close a stream, and what reads it. The client closes the connection alone: of a stream that is not
+    read to its end it leaves the generators to the collector, as the outermost refers to itself. That
+    may come by on any thread, and find the inner ones at work, as the loop is closing them."""
+    async with stream:
+        try:
+            yield
+        finally:
+            close: Any = getattr(getattr(stream, "_iterator", None), "aclose", None)
+            if close is not None:
+                await close()
 
 
 async def _next(stream: Any) -> Any:

@@ -283,6 +283,26 @@ async def test_who_hangs_up_hangs_up_on_the_endpoint_too() -> None:
 
 
 @on_a_loop
+async def test_who_hangs_up_leaves_no_generator_of_the_client_to_the_collector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would be closed by whichever thread collects, while the loop closes what is in it."""
+    async with playing(Reply([chunk("Hel"), asyncio.Event()])) as (agent, endpoint):
+        streams: list[Any] = []
+        opened = agent._open
+
+        async def open_(body: dict[str, Any]) -> Any:
+            streams.append(await opened(body))
+            return streams[-1]
+
+        monkeypatch.setattr(agent, "_open", open_)
+        async with aclosing(agent.answer(request("hi"))) as answer:
+            await anext(answer)
+        await endpoint.hung_up.wait()
+        assert [stream._iterator.ag_frame for stream in streams] == [None]
+
+
+@on_a_loop
 async def test_who_is_cancelled_while_waiting_hangs_up_on_the_endpoint_too() -> None:
     begun = asyncio.Event()
     async with playing(Reply([chunk("Hel"), asyncio.Event()])) as (agent, endpoint):
