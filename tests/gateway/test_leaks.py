@@ -33,6 +33,8 @@ from tests.gateway.guarded import Guarded, guarded
 from tests.gateway.raw import Raw, ask, chat, connect, request
 from tests.room.agents import until
 
+pytestmark = pytest.mark.timeout(300)  # thousands of requests take long where many tests run at once
+
 JSON = {"Content-Type": "application/json"}
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 
