@@ -295,6 +295,8 @@ def misbehave(client: Raw, number: int) -> None:
             client.reset()
         case 5:
             client.hang_up()
+        case _:
+            pass
 
 
 def test_of_many_such_clients_nothing_is_left(runs: Any) -> None:
