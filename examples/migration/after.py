@@ -1,0 +1,44 @@
+"""The gateway of `before.py`, on greenroom. docs/migration.md has what became of which line."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from greenroom import DrainReport, Greenroom, Policy
+
+
+class Gateway:
+    def __init__(self, build: Callable[[str], Any], *, cap: int = 128, idle_ttl: float = 3600.0) -> None:
+        self.room = Greenroom(
+            lambda context: build(context.key), policy=Policy(cap=cap, idle_ttl=idle_ttl)
+        )
+
+    def answer(self, key: str, text: str) -> str:
+        with self.room.turn(key) as turn:
+            reply: str = turn.agent.run(text)
+            return reply
+
+    def commit(self, key: str) -> None:
+        self.room.commit(key)
+
+    def sweep(self) -> None:
+        self.room.sweep()
+
+    def shutdown(self, deadline: float = 30.0) -> DrainReport:
+        return self.room.close(deadline)
+
+
+@contextmanager
+def end_with_the_process(gateway: Gateway) -> Iterator[None]:
+    def terminate(*_: object) -> None:
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        gateway.shutdown()
