@@ -1,0 +1,157 @@
+"""Commits: a real memory manager, with a provider that writes down what it is told."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+KEY = "telegram:12345"
+
+
+def say(room: Any, spec: Any, text: str, key: str = KEY, session_id: str = "s1") -> Any:
+    """A turn in which something is said, as a conversation leaves it behind. Returns the agent."""
+    with room.turn(key, spec(), session_id=session_id) as turn:
+        turn.agent._session_messages = [
+            *turn.agent._session_messages,
+            {"role": "user", "content": text},
+            {"role": "assistant", "content": f"yes, {text}"},
+        ]
+        return turn.agent
+
+
+def test_a_release_commits_the_transcript_once_and_ends_no_session(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """S1, S4, G2"""
+    room = open_room(memory=True)
+    said = say(room, spec, "one")._session_messages
+    room.evict(KEY)
+    room.settle(60.0)
+    assert notebook.told == [("end", "s1", ("one", "yes, one")), ("shutdown", "s1", ())]
+    assert len(said) == 2, "the list that the gateway may hold is emptied"
+
+
+def test_a_close_after_a_commit_extracts_nothing_a_second_time(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """S2, G2"""
+    room = open_room(memory=True)
+    say(room, spec, "one")
+    room.end(KEY)
+    room.settle(60.0)
+    assert notebook.told == [
+        ("end", "s1", ("one", "yes, one")),
+        ("end", "s1", ()),
+        ("shutdown", "s1", ()),
+    ]
+
+
+def test_a_session_without_a_completed_turn_is_not_committed(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """G7, T4"""
+    room = open_room(memory=True)
+    with room.turn(KEY, spec(), session_id="s1") as turn:
+        turn.agent._session_messages = [{"role": "user", "content": "half of a turn"}]
+        turn.cancel()
+    room.end(KEY)
+    room.settle(60.0)
+    assert notebook.told == [("end", "s1", ()), ("shutdown", "s1", ())]
+
+
+def fail(notebook: Any, times: int) -> None:
+    """Have the provider fail at so many extractions."""
+    left = iter(range(times))
+
+    def extract() -> None:
+        if next(left, None) is not None:
+            raise OSError("provider is away")
+
+    notebook.plan["end"] = extract
+
+
+def test_what_a_provider_raises_fails_the_commit_which_is_tried_again(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """G4, G9"""
+    room = open_room(memory=True, retry_first=300.0, retry_most=300.0)
+    agent = say(room, spec, "one")
+    fail(notebook, times=1)
+    assert not room.commit(KEY)
+    assert room.has_uncommitted(KEY)
+    assert room.stats().commit_failures == 1
+    assert type(agent._memory_manager).__name__ == "MemoryManager"
+
+    assert room.commit(KEY)
+    assert not room.has_uncommitted(KEY)
+    assert notebook.told == [("end", "s1", ("one", "yes, one"))] * 2
+
+
+def test_a_close_hands_over_what_no_commit_could(open_room: Any, spec: Any, notebook: Any) -> None:
+    """S2, D3"""
+    room = open_room(memory=True, retry_first=300.0, retry_most=300.0)
+    say(room, spec, "one")
+    fail(notebook, times=2)
+    assert not room.commit(KEY)
+    report = room.close()
+    assert report.failed == (KEY,)
+    assert notebook.told == [("end", "s1", ("one", "yes, one"))] * 3 + [("shutdown", "s1", ())]
+
+
+def test_conversations_that_were_left_are_committed_each_as_its_own(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """H3, G2"""
+    room = open_room(memory=True)
+    agent = say(room, spec, "one")
+    assert say(room, spec, "two", session_id="s2") is agent
+    assert agent.session_id == "s2"
+    assert say(room, spec, "three", session_id="s1") is agent
+    assert room.commit(KEY)
+    assert notebook.told == [
+        ("end", "s2", ("two", "yes, two")),
+        ("end", "s1", ("one", "yes, one", "three", "yes, three")),
+    ]
+
+
+def test_a_conversation_that_was_committed_before_it_was_left_is_not_committed_again(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """H3, G2"""
+    room = open_room(memory=True)
+    say(room, spec, "one")
+    assert room.commit(KEY)
+    say(room, spec, "two", session_id="s2")
+    assert room.commit(KEY)
+    assert notebook.told == [("end", "s1", ("one", "yes, one")), ("end", "s2", ("two", "yes, two"))]
+
+
+@pytest.mark.parametrize("wedged", ["end", "shutdown"])
+def test_a_drain_ends_although_a_provider_is_wedged(
+    open_room: Any, spec: Any, notebook: Any, wedged: str
+) -> None:
+    """C7, D2, D3"""
+    stuck, go = threading.Event(), threading.Event()
+    first = iter([True])
+
+    def wedge_the_first() -> None:
+        if next(first, False):
+            stuck.set()
+            go.wait(100.0)
+
+    room = open_room(memory=True)
+    try:
+        say(room, spec, "one", key="a", session_id="s1")
+        notebook.plan[wedged] = wedge_the_first
+        room.end("a")
+        assert stuck.wait(60.0), "the provider was never asked"
+
+        say(room, spec, "two", key="b", session_id="s2")
+        assert room.commit("b"), "one provider holds up the others"
+        report = room.drain(deadline=1.0)
+        assert "a" in report.abandoned
+        assert not report.failed
+    finally:
+        go.set()
