@@ -136,11 +136,16 @@ class Bookkeeping:
 
     def answer(self, request: EnterStore | RecordTurn) -> Any:
         """Do what a store without a ledger can do: look."""
-        sight = self.look(request.session_id)
         if isinstance(request, RecordTurn):
-            return sight
-        home = None if request.home is None else self.look(request.home)
-        return Entrance(sight=sight, home=home)
+            return self.look(request.session_id)
+        home = self._look_home(request.home)
+        try:
+            return Entrance(sight=self.look(request.session_id), home=home)
+        except Exception:
+            if home is None or not home.ended:
+                raise
+            # Nobody has written to this one yet. That the agent's own has ended counts all the same.
+            return Entrance(home=home)
 
     def write(self, requests: Sequence[Any]) -> list[Any]:
         """Do all of this in one transaction, in order of sessions, and for each session in order."""
@@ -152,15 +157,15 @@ class Bookkeeping:
                 results[at] = self._writers[request.__class__](self, ledger, request)
         for at, request in enumerate(requests):
             if isinstance(request, EnterStore) and request.home is not None:
-                results[at] = self._with_home(results[at], request.home)
+                lease, sight = results[at].lease, results[at].sight
+                results[at] = Entrance(lease=lease, sight=sight, home=self._look_home(request.home))
         return results
 
-    def _with_home(self, entrance: Entrance, home: str) -> Entrance:
+    def _look_home(self, session_id: str | None) -> Sight | None:
         try:
-            sight = self.look(home)
+            return None if session_id is None else self.look(session_id)
         except Exception:
-            return entrance  # whether it has ended cannot be told
-        return Entrance(lease=entrance.lease, sight=entrance.sight, home=sight)
+            return None  # whether it has ended cannot be told
 
     def _enter(self, ledger: Any, request: EnterStore) -> Entrance:
         session_id = request.session_id

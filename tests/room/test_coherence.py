@@ -293,6 +293,24 @@ def test_another_session_after_the_remembered_one_was_ended_rebuilds(
     assert take(room, "s2").reused
 
 
+def test_the_end_of_the_remembered_session_counts_though_nobody_has_written_to_the_next() -> None:
+    """H4, with a store that has no ledger, and so no row for a conversation before its first message."""
+    shelf = Shelf()
+    cast = Cast()
+    room = cast.room(store=shelf)
+    try:
+        take(room, "a")
+        assert take(room, "next").reused
+        shelf.rows["a"] = Row(version=1, ended=1.0)
+
+        turn = take(room, "next")
+
+        assert (turn.reused, turn.rebuild_reason) == (False, "coherence")
+        assert take(room, "next").reused
+    finally:
+        cast.finish()
+
+
 def test_the_end_of_a_session_that_is_not_the_remembered_one_rebuilds_nothing(
     cast: Cast, url: str, foreign: Foreign
 ) -> None:
