@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 
 from greenroom.actors import Runtime
@@ -75,6 +76,16 @@ def handlers_take_their_time() -> Iterator[None]:
     assert defaults is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(defaults, "slow_handler", None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_clients() -> Iterator[None]:
+    """An HTTP client gives up after 5 seconds, unless it is told otherwise. On a busy machine a server may
+    take longer to come to its turn; a test that is about time says so itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        for part in ("connect", "read", "write", "pool"):
+            patch.setattr(DEFAULT_TIMEOUT_CONFIG, part, PATIENCE)
         yield
 
 
