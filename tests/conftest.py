@@ -81,8 +81,8 @@ def handlers_take_their_time() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_clients() -> Iterator[None]:
-    """An HTTP client gives up after 5 seconds, unless it is told otherwise. On a busy machine a server may
-    take longer to come to its turn; a test that is about time says so itself."""
+    """An HTTP client gives up after 5 seconds, unless it is told otherwise. On a busy machine a server
+    may take longer to come to its turn; a test that is about time says so itself."""
     with pytest.MonkeyPatch.context() as patch:
         for part in ("connect", "read", "write", "pool"):
             patch.setattr(DEFAULT_TIMEOUT_CONFIG, part, PATIENCE)
