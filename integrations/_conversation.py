@@ -10,8 +10,9 @@ client hung up), cancelled (the turn took too long), or to be ended from another
 
 - **A run is one task.** It is begun and ended in the same one, as cancel scopes want it, whoever takes
   its pieces, and from wherever. The context variables of whoever began it are its own.
-- **Whoever leaves a stream ends the run**: by `break` and `aclose()`, by an exception, by cancellation.
-  What it waits for is cancelled, and the turn goes on only when that has ended.
+- **Whoever leaves a stream ends the run**: by `break`, by an exception, by cancellation. What it waits
+  for is cancelled. With `aclosing()` around the stream, the turn goes on only when that has ended;
+  without, the next answer does.
 - **`interrupt()` ends a run from any thread.** The stream ends without an error: what was said so far is
   the answer, and is kept as such where the framework allows it. Between runs it does nothing, and
   nothing to the next one either.
@@ -28,6 +29,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
+
+from greenroom.integrations._waiting import wait_ended
 
 if TYPE_CHECKING:
     from greenroom import BuildContext, Turn
@@ -60,18 +63,20 @@ class Conversation(ABC):
 
     @abstractmethod
     def _answer(self, text: str) -> AsyncGenerator[str, None]:
-        """Run the framework once, yield what it says, and keep the exchange when that was all."""
+        """Run the framework once, and yield what it says."""
+
+    async def _finish(self) -> None:  # noqa: B027
+        """Keep an exchange that is whole. The run is over: whoever interrupts this comes too late."""
 
     async def _keep(self, text: str, said: str) -> None:  # noqa: B027
         """Keep an exchange that was interrupted. Where this is not overridden, nothing is kept."""
 
     async def stream(self, text: str) -> AsyncGenerator[str, None]:
         """Answer, piece by piece."""
-        if self._run is not None:
-            msg = f"{self!r} is answering already: one turn at a time, and one answer in it"
-            raise RuntimeError(msg)
         if not text:
             raise ValueError("there is nothing to answer: text is empty")
+        if self._run is not None:
+            await self._run.end()  # it was left by `break`, and is not closed yet
         self.interrupted = False
         run = self._run = _Run(self._answer(text))
         said: list[str] = []
@@ -82,11 +87,14 @@ class Conversation(ABC):
             self.interrupted = run.interrupted
             if run.interrupted:
                 await self._keep(text, "".join(said))
+            else:
+                await self._finish()
         finally:
             try:
                 await run.end()
             finally:
-                self._run = None
+                if self._run is run:
+                    self._run = None
 
     async def run(self, text: str) -> str:
         """Answer in one piece."""
@@ -118,6 +126,7 @@ class _Run:
 
     def __init__(self, pieces: AsyncGenerator[str, None]) -> None:
         self.interrupted = False
+        self._stopped = False
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
         self._task = asyncio.create_task(self._play(pieces))
@@ -132,8 +141,11 @@ class _Run:
         """What the run says, up to its end, or its error."""
         while (piece := await self._queue.get()) is not None:
             yield piece
-        if not (self.interrupted and self._task.cancelled()):
-            self._task.result()
+        if self._stopped and self._task.cancelled():
+            if not self.interrupted:
+                raise RuntimeError("another answer of this agent was begun: take one at a time")
+            return
+        self._task.result()
 
     def interrupt(self) -> None:
         """End it. From any thread."""
@@ -143,15 +155,21 @@ class _Run:
             pass  # the loop was closed, and the run with it
 
     def _interrupt(self) -> None:
-        if not self._task.done():
+        if not self._task.done() and not self._stopped:
             self.interrupted = True
+            self._stop()
+
+    def _stop(self) -> None:
+        # Once: a second cancellation would hit the run where it clears up after the first.
+        if not self._stopped:
+            self._stopped = True
             self._task.cancel()
 
     async def end(self) -> None:
-        """End it if it still runs, and wait until it has. Its error is told by `pieces`, or by nobody:
-        whoever left did not want to know."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        """End it if it still runs, and wait until it has, whoever is cancelled meanwhile. Its error is
+        told by `pieces`, or by nobody: whoever left did not want to know."""
+        self._stop()
+        await wait_ended(self._task)
         if not self._task.cancelled():
             self._task.exception()
 

@@ -18,6 +18,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from greenroom.integrations._waiting import wait_ended
+
 __all__ = ["History"]
 
 
@@ -25,7 +27,7 @@ class History:
     """The items of one conversation. Belongs to one agent, and to one turn at a time."""
 
     def __init__(self, store: Any, key: str, session_id: str, *, role: str) -> None:
-        self._store = store if callable(getattr(store, "messages_soon", None)) else None
+        self._store: Any = store if callable(getattr(store, "messages_soon", None)) else None
         self._key = key
         self._role = role
         self._known = True
@@ -35,6 +37,11 @@ class History:
 
     def __repr__(self) -> str:
         return f"<History of {self.session_id!r}: {len(self._exchanges)} exchanges>"
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether a store has it, so that it can be loaded again."""
+        return self._store is not None
 
     @property
     def items(self) -> list[Any]:
@@ -71,21 +78,24 @@ class History:
 
     async def _write(self, content: dict[str, Any]) -> None:
         writing = asyncio.ensure_future(self._append(content))
-        try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            await asyncio.wait([writing])
-            if not writing.cancelled():
-                writing.exception()  # whoever is cancelled is not told
-            raise
+        await wait_ended(writing)
+        writing.result()
 
     async def _append(self, content: dict[str, Any]) -> None:
         if self._store is not None:
             if not self._known:
-                await self._store.create_session_soon(self.session_id, key=self._key)
-                self._known = True
+                await self._create()
             await self._store.append_soon(self.session_id, role=self._role, content=content)
         self._take(content)
+
+    async def _create(self) -> None:
+        try:
+            await self._store.create_session_soon(self.session_id, key=self._key)
+        except Exception as error:
+            if getattr(error, "session_id", None) != self.session_id:
+                raise
+            # Somebody was faster.
+        self._known = True
 
     def _take(self, content: Any) -> None:
         """Keep in memory what is in the store. What another program put there may be of any form."""
