@@ -33,8 +33,8 @@ class AgentHooks:
     up on the agent by name: `commit_memory_session()`, `release_clients()`, `close()`,
     `shutdown_memory_provider()`, `interrupt()`. One that is not there either is not called."""
 
-    commit: Hook | None = None
-    """Extract memories from the turns since the last commit."""
+    commit: Callable[..., Any] | None = None
+    """Extract memories from the turns since the last commit. It may take the generation as well."""
 
     release: Hook | None = None
     """Free clients and buffers; the session may resume."""
@@ -60,7 +60,7 @@ class AgentHooks:
         This runs none of the agent's own code. Where looking a hook up would (a property, or
         `__getattr__`), it is looked up when it is called, on a worker: it may be slow there, and raise.
         """
-        given: Hook | None = getattr(self, name)
+        given: Callable[..., Any] | None = getattr(self, name)
         if given is not None:
             return functools.partial(given, agent)
         found: Any = inspect.getattr_static(agent, NAMES[name], MISSING)

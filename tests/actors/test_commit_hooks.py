@@ -185,7 +185,7 @@ def test_a_function_of_agent_and_generation_is_told() -> None:
     def commit(agent: Any, generation: Generation) -> None:
         calls.append((agent, generation, generation.session_id))
 
-    hook = AgentHooks(commit=commit).find_commit("agent", TOKEN)  # type: ignore[arg-type]  # it may take two
+    hook = AgentHooks(commit=commit).find_commit("agent", TOKEN)
     assert hook is not None
     hook()
     assert calls == [("agent", 7, "20261115-a1")]
@@ -234,7 +234,7 @@ def test_async_hooks_are_told_as_well(told: bool) -> None:
         calls.append(generation)
 
     agent: Any = Told() if told else Silent()
-    for hooks in (AgentHooks(), AgentHooks(commit=both if told else alone)):  # type: ignore[arg-type]  # it may take two
+    for hooks in (AgentHooks(), AgentHooks(commit=both if told else alone)):
         hook = hooks.find_commit(agent, TOKEN)
         assert hook is not None
         asyncio.run(hook())

@@ -120,7 +120,7 @@ class Stage:
         return self._opened[-1]
 
     def room(self, store: Any = None, **kwargs: Any) -> Greenroom:
-        kwargs.setdefault("hooks", AgentHooks(commit=self._commit))  # type: ignore[arg-type]  # it may take two
+        kwargs.setdefault("hooks", AgentHooks(commit=self._commit))
         return self.cast.room(store=self.url if store is None else store, **kwargs)
 
     def _commit(self, agent: Agent, generation: Generation) -> Any:

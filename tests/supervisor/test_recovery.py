@@ -71,7 +71,7 @@ class Scene:
         self.tokens: list[tuple[str | None, int]] = []
 
     def open(self, **policy: Any) -> Greenroom:
-        hooks = AgentHooks(commit=self._commit)  # type: ignore[arg-type]  # it may take two
+        hooks = AgentHooks(commit=self._commit)
         return self.cast.room(store=self.store, clock=self.clock, hooks=hooks, **policy)
 
     def _commit(self, agent: Agent, generation: Generation) -> Any:
