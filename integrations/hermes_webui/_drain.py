@@ -10,12 +10,24 @@ from typing import Any
 
 import pykka
 
+from greenroom import Future
 from greenroom.integrations.hermes_webui._desk import Desk, desk
 from greenroom.integrations.hermes_webui._messages import BeginDrain, Flush, HasUncommitted
 
 __all__ = ["drain_all_on_shutdown"]
 
 logger = logging.getLogger("greenroom.integrations")
+
+LOOK = 0.25
+"""While it waits, a drain looks so often, in seconds, for what was marked meanwhile: a session, or a
+thread, that hangs must not keep it from the others."""
+
+ANSWER = 1.0
+"""A session that cannot say for so many seconds whether it is uncommitted counts as if it were. None
+takes so long, unless the drain has interrupted it: in a signal handler, on the same thread."""
+
+Flushing = dict[Hashable, Future[bool]]
+"""What each session that was uncommitted has answered to `Flush`, or will."""
 
 
 def drain_all_on_shutdown(deadline: float = 30.0) -> None:
@@ -28,47 +40,39 @@ def drain_all_on_shutdown(deadline: float = 30.0) -> None:
     that stay uncommitted: they are as they were, and another drain tries again.
     """
     found, until = desk(), monotonic() + deadline
-    threads = _begin(found, until)
-    given_up: set[Hashable] = set()
-    _flush(found, until, given_up)
-    _join(threads, until)
-    _flush(found, until, given_up)  # what the threads have marked
+    begun: Future[list[threading.Thread]] = found.registry.ask(BeginDrain(), block=False)
+    flushing: Flushing = {}
+    while monotonic() < until:
+        # What is under way first, and then what is uncommitted: what the one leaves behind is seen.
+        asked: list[Future[Any]] = [begun, *flushing.values()]
+        futures = [future for future in asked if not future.done()]
+        threads = [thread for thread in _threads(begun) if _has_to_be_joined(thread)]
+        more = _flush(found, flushing, until)
+        if not (futures or threads or more):
+            break
+        _wait([*futures, *more], threads, min(monotonic() + LOOK, until))
     left = _uncommitted(found)
     if left:
         names = ", ".join(sorted(map(repr, left)))
         logger.warning("Drained, but these sessions stay uncommitted: %s", names)
 
 
-def _begin(found: Desk, until: float) -> list[threading.Thread]:
+def _flush(found: Desk, flushing: Flushing, until: float) -> list[Future[bool]]:
+    """Flush what is uncommitted, except what is being flushed or has failed. Returns what was begun."""
+    more: Flushing = {}
+    for session_id in _uncommitted(found):
+        ref: Any = found.refs.get(session_id)
+        if ref is not None and (session_id not in flushing or _succeeded(flushing[session_id])):
+            more[session_id] = ref.ask(Flush(until=until), block=False)
+    flushing |= more
+    return list(more.values())
+
+
+def _succeeded(flushed: Future[bool]) -> bool:
     try:
-        threads: list[threading.Thread] = found.registry.ask(BeginDrain(), timeout=_left(until))
-    except (pykka.Timeout, pykka.ActorDeadError):
-        return []  # somebody holds the set of threads, and never gives it back; or a reset has ended it
-    return threads
-
-
-def _flush(found: Desk, until: float, given_up: set[Hashable]) -> None:
-    """Flush sessions until none is uncommitted but those given up, or the time is over."""
-    while monotonic() < until:
-        sessions = [session_id for session_id in _uncommitted(found) if session_id not in given_up]
-        if not sessions:
-            return
-        flushing = [(session_id, _begin_flush(found, session_id, until)) for session_id in sessions]
-        for session_id, flushed in flushing:
-            if flushed is not None and not _succeeded(flushed, until):
-                given_up.add(session_id)
-
-
-def _begin_flush(found: Desk, session_id: Hashable, until: float) -> pykka.Future[bool] | None:
-    ref = found.refs.get(session_id)
-    return None if ref is None else ref.ask(Flush(until=until), block=False)
-
-
-def _succeeded(flushed: pykka.Future[bool], until: float) -> bool:
-    try:
-        return flushed.get(timeout=_left(until))
-    except (pykka.Timeout, pykka.ActorDeadError):
-        return False
+        return flushed.done() and flushed.get()
+    except pykka.ActorDeadError:
+        return True  # it was discarded, and has begun again
 
 
 def _uncommitted(found: Desk) -> list[Hashable]:
@@ -76,22 +80,37 @@ def _uncommitted(found: Desk) -> list[Hashable]:
         (session_id, ref.ask(HasUncommitted(), block=False))
         for session_id, ref in list(found.refs.items())
     ]
-    return [session_id for session_id, answer in asked if _is_true(answer)]
+    return [session_id for session_id, answer in asked if _may_be_true(answer)]
 
 
-def _is_true(answer: pykka.Future[bool]) -> bool:
+def _may_be_true(answer: Future[bool]) -> bool:
     try:
-        return answer.get()
+        return answer.get(timeout=ANSWER)
     except pykka.ActorDeadError:
         return False  # it was discarded
+    except pykka.Timeout:
+        return True
 
 
-def _join(threads: list[threading.Thread], until: float) -> None:
+def _threads(begun: Future[list[threading.Thread]]) -> list[threading.Thread]:
+    """The background threads, once the registry has named them: not while somebody holds their set."""
+    try:
+        return begun.get() if begun.done() else []
+    except pykka.ActorDeadError:
+        return []  # a reset has ended it
+
+
+def _has_to_be_joined(thread: threading.Thread) -> bool:
+    # One that is not alive has ended, or is yet to be started: then it finds everything committed.
+    return thread.is_alive() and thread is not threading.current_thread()
+
+
+def _wait(futures: list[Future[Any]], threads: list[threading.Thread], until: float) -> None:
+    """Wait for all of these, until that time."""
+    for future in futures:
+        try:
+            future.get(timeout=max(0.0, until - monotonic()))
+        except (pykka.Timeout, pykka.ActorDeadError):
+            pass  # the next look tells
     for thread in threads:
-        # One that is not alive has ended, or is yet to be started: then it finds everything committed.
-        if thread.is_alive() and thread is not threading.current_thread():
-            thread.join(_left(until))
-
-
-def _left(until: float) -> float:
-    return min(max(0.0, until - monotonic()), threading.TIMEOUT_MAX)
+        thread.join(max(0.0, until - monotonic()))

@@ -15,6 +15,7 @@ sessions have nothing in common but the workers, of which there are as many as a
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from contextvars import Context, copy_context
@@ -147,6 +148,9 @@ class Session(Actor):
     def _begin(self, request: _Request) -> bool:
         if request.until is not None and self.runtime.clock() >= request.until:
             return False
+        if self._generations.dirty and not _has_threads():
+            logger.warning("Too late to commit session %r: the interpreter is ending", self.session_id)
+            return False
         offered = request.agent if request.agent is not None else self._agent
         segment = self._generations.begin_commit(self._number(offered))
         owner = None if segment is None or segment.owner is None else self._owners[segment.owner]
@@ -227,3 +231,15 @@ class _Request:
 
 def _call_hook(agent: Any) -> Any:
     return agent.commit_memory_session()
+
+
+def _has_threads() -> bool:
+    """Tell whether a hook can have a thread. In an `atexit` handler of Python 3.12 none can be started
+    any more, and a commit that waited for one would keep the process from ending."""
+    if threading.main_thread().is_alive():
+        return True
+    try:
+        threading.Thread(target=bool, daemon=True).start()
+    except RuntimeError:
+        return False
+    return True

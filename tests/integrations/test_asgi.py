@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -13,7 +14,10 @@ import pytest
 from fastapi import Depends, FastAPI
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.background import BackgroundTask
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 from starlette.testclient import TestClient
@@ -158,6 +162,39 @@ def test_an_app_whose_room_cannot_be_opened_does_not_start(kind: type[Starlette]
     assert closed == ["the pool closes"]
 
 
+def test_an_app_may_have_several_rooms_and_is_ready_when_all_are(cast: Cast) -> None:
+    async def handler(request: Request) -> Response:
+        async with request.state.helpers.turn("a") as turn:
+            await take_turn(request)
+            return JSONResponse({"reply": turn.agent.run("help")})
+
+    others = lifespan(cast.build, name="helpers")
+    app = app_of(FastAPI, cast, handler, outer=others)
+    with TestClient(app) as client:
+        assert client.post("/chats/b").json() == {"reply": "a/1: help"}
+        assert client.get("/readyz").status_code == 200
+        app.state.helpers.close()
+        assert client.get("/readyz").json() == {"status": "draining"}
+    assert cast.farewells() == {"a/1": 1, "b/1": 1}
+
+
+def test_a_room_does_not_take_the_place_of_another_one(cast: Cast) -> None:
+    app = app_of(Starlette, cast, outer=lifespan(cast.build))
+    with pytest.raises(ValueError, match=r"'room' in the app's state already.*name="), TestClient(app):
+        pass
+    assert repr(app.state.room) == "<Greenroom, closed>"
+
+
+def test_an_app_that_is_mounted_has_the_room_of_the_app_around_it(cast: Cast) -> None:
+    """Nobody runs its own lifespan."""
+    inside = app_of(FastAPI, cast)
+    with TestClient(FastAPI(lifespan=lifespan(cast.build))) as client:
+        client.app.mount("/sub", inside)  # type: ignore[attr-defined]  # it is the app of above
+        assert client.post("/sub/chats/a").json() == {"reply": "a/1: hello"}
+        assert client.get("/sub/readyz").json() == {"status": "ready"}
+    assert not hasattr(inside.state, "room")
+
+
 @pytest.mark.parametrize("drain", [-1.0, float("nan"), float("inf"), "30", None, True])
 def test_a_drain_that_is_no_time_is_refused_before_there_is_an_app(drain: Any) -> None:
     with pytest.raises(ValueError, match="drain must be from 0 to 1e"):
@@ -260,6 +297,69 @@ def test_nobody_is_told_why_an_agent_could_not_be_built(cast: Cast) -> None:
 def test_an_error_that_is_not_for_clients_goes_on(error: Exception, cast: Cast) -> None:
     with TestClient(app_of(Starlette, cast, raising(error))) as client, pytest.raises(type(error)):
         client.post("/chats/a")
+
+
+@pytest.mark.parametrize(
+    ("errors", "code"),
+    [
+        ([SessionBusy("b")], "session_busy"),
+        ([SessionBusy("b"), ExceptionGroup("inner", [SessionBusy("c")])], "session_busy"),
+        ([SessionBusy("b"), NotRecorded("c")], "not_recorded"),
+    ],
+)
+def test_a_client_is_told_of_refusals_in_a_task_group(
+    errors: list[Exception], code: str, cast: Cast
+) -> None:
+    """And is not invited to come back if one of them forbids it."""
+
+    async def handler(_: Request) -> Response:
+        raise ExceptionGroup("outer", errors)
+
+    with TestClient(app_of(FastAPI, cast, handler)) as client:
+        assert client.post("/chats/a").json()["error"]["code"] == code
+
+
+def test_a_task_group_in_which_something_else_failed_goes_on(cast: Cast) -> None:
+    group = ExceptionGroup("outer", [SessionBusy("b"), ZeroDivisionError("ours")])
+    with (
+        TestClient(app_of(Starlette, cast, raising(group))) as client,
+        pytest.raises(ExceptionGroup, match="outer"),
+    ):
+        client.post("/chats/a")
+
+
+class Passing(BaseHTTPMiddleware):
+    """A middleware as Starlette shows it: it runs what is inside of it as a task of its own."""
+
+    async def dispatch(self, request: Request, call_next: Any) -> Response:
+        answer: Response = await call_next(request)
+        return answer
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_refusal_passes_through_other_middlewares(inside: bool, cast: Cast) -> None:
+    app = Starlette(lifespan=lifespan(cast.build))
+    app.add_route("/chats/{chat}", raising(SessionBusy("b")), methods=["POST"])
+    kinds: list[Any] = [Passing, RoomMiddleware] if inside else [RoomMiddleware, Passing]
+    for kind in kinds:
+        app.add_middleware(kind)
+    app.add_middleware(CORSMiddleware, allow_origins=["*"])
+    with TestClient(app) as client:
+        answer = client.post("/chats/a", headers={"origin": "http://localhost"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "session_busy")
+    assert answer.headers["access-control-allow-origin"] == "*"
+
+
+def test_a_task_that_is_refused_when_the_answer_is_sent_changes_nothing_about_it(cast: Cast) -> None:
+    async def refused() -> None:
+        raise SessionBusy("b")
+
+    async def handler(_: Request) -> Response:
+        return JSONResponse("done", background=BackgroundTask(refused))
+
+    app = app_of(Starlette, cast, handler)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        assert client.post("/chats/a").json() == "done"
 
 
 def test_an_error_after_the_answer_has_begun_goes_on(cast: Cast) -> None:
@@ -413,6 +513,21 @@ def test_a_client_that_has_gone_is_told_nothing() -> None:
     assert sent == []
 
 
+def test_a_client_that_is_found_gone_when_it_is_refused_is_no_error() -> None:
+    """Servers of ASGI 2.4 raise an `OSError` then."""
+
+    async def app(_: Any, __: Any, ___: Any) -> None:
+        raise SessionBusy("b")
+
+    async def receive() -> Any:
+        raise AssertionError("nobody asked")
+
+    async def send(_: Any) -> None:
+        raise BrokenPipeError
+
+    asyncio.run(RoomMiddleware(app)({"type": "http", "path": "/"}, receive, send))
+
+
 # Streams.
 
 
@@ -477,6 +592,34 @@ def test_a_turn_of_a_dependency_counts_although_the_client_hung_up(cast: Cast) -
 
     room = cast.room()
     assert asyncio.run(hang_up(room)) == 1
+
+
+def test_a_client_that_hangs_up_on_a_server_that_says_so_when_it_sends_ends_its_turn_uncounted() -> None:
+    """T4, where ASGI is 2.4: Starlette drops the answer where it is, and closes nothing."""
+
+    async def test(room: Greenroom) -> None:
+        async def chat(request: Request) -> Response:
+            turn = request.state.room.turn("a")
+            return StreamingResponse(await streamed(turn, lambda agent: agent.answer("once", "upon")))
+
+        async def receive() -> Any:
+            raise AssertionError("nobody asked")
+
+        async def send(message: Any) -> None:
+            if message.get("body") == b"upon":
+                raise BrokenPipeError
+
+        app = Starlette()
+        app.add_route("/chat", chat, methods=["POST"])
+        app.add_middleware(RoomMiddleware)
+        asgi = {"version": "3.0", "spec_version": "2.4"}
+        scope = {**HTTP, "asgi": asgi, "path": "/chat", "method": "POST", "state": {"room": room}}
+        with contextlib.suppress(ClientDisconnect):
+            await app(scope, receive, send)
+        await asyncio.create_task(look_at(room))
+        assert row_of(room, "a").generation == 0
+
+    assert streams(test).closed == 1
 
 
 class NotHeardOf(Turn):

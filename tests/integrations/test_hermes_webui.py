@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import importlib
 import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -388,6 +389,32 @@ def test_a_ctrl_c_just_before_the_hook_leaves_the_session_committable(
 
 def _interrupted(*_: Any, **__: Any) -> Any:
     raise KeyboardInterrupt
+
+
+def test_an_interpreter_that_has_no_thread_any_more_commits_nothing_and_waits_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = Agent()
+    lifecycle.mark_turn_completed(SID, agent=agent)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "main_thread", threading.Thread)  # one that is not alive
+        patch.setattr(threading.Thread, "start", _refused)
+        assert lifecycle.commit_session_memory(SID) is False
+        lifecycle.drain_all_on_shutdown()
+    assert agent.calls == 0
+    assert lifecycle.commit_session_memory(SID) is True
+
+
+def test_an_interpreter_that_is_ending_commits_as_long_as_it_has_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lifecycle.mark_turn_completed(SID, agent=Agent())
+    monkeypatch.setattr(threading, "main_thread", threading.Thread)
+    assert lifecycle.commit_session_memory(SID) is True
+
+
+def _refused(_: threading.Thread) -> None:
+    raise RuntimeError("can't create new thread at interpreter shutdown")
 
 
 def test_a_reset_answers_whoever_waits_and_ignores_how_the_hook_ends(gate: Gate) -> None:

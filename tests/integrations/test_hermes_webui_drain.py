@@ -8,9 +8,13 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pykka import ActorDeadError
 
 import greenroom.integrations.hermes_webui as lifecycle
+from greenroom.integrations.hermes_webui import _drain
 from greenroom.integrations.hermes_webui._desk import desk
+from greenroom.integrations.hermes_webui._messages import Flush
+from greenroom.integrations.hermes_webui._session import Session
 from tests.actors.actors import PATIENCE, Gate
 from tests.integrations.hermes_webui_agents import Agent, Called, lines, waiting_for
 from tests.room.agents import until
@@ -181,6 +185,90 @@ def test_what_is_marked_while_the_drain_is_under_way_is_committed_too() -> None:
     assert not any(lifecycle.has_uncommitted_work(f"s{number}") for number in range(6))
 
 
+def test_what_is_marked_while_a_provider_hangs_is_committed_too(gate: Gate) -> None:
+    """D2"""
+    lifecycle.mark_turn_completed("wedged", agent=Agent(gate))
+    draining = Called(drain)
+    gate.wait_reached()
+    lifecycle.mark_turn_completed("late", agent=Agent())
+    until(lambda: not lifecycle.has_uncommitted_work("late"))
+    lifecycle.mark_turn_completed("late")
+    until(lambda: not lifecycle.has_uncommitted_work("late"))
+    assert draining.thread.is_alive()
+    gate.open()
+    draining.answer()
+
+
+def test_a_session_that_is_held_up_itself_does_not_keep_a_drain_past_its_deadline(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D2"""
+    lifecycle.register_agent(SID, Agent())
+    on_receive = Session.on_receive
+
+    def held_up(self: Session, message: Any) -> Any:
+        gate.wait()
+        return on_receive(self, message)
+
+    monkeypatch.setattr(Session, "on_receive", held_up)
+    monkeypatch.setattr(_drain, "ANSWER", 0.01)
+    asked = Called(lifecycle.has_uncommitted_work, SID)
+    gate.wait_reached()
+    with caplog.at_level(logging.WARNING, "greenroom.integrations"):
+        Called(lifecycle.drain_all_on_shutdown, deadline=0.05).answer()
+    assert SID in lines(caplog)[-1].getMessage()
+    gate.open()
+    assert asked.answer() is False
+
+
+def test_a_session_that_was_discarded_and_begins_again_during_a_drain_is_committed_too(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D1"""
+    old, new = Agent(), Agent()
+    on_receive = Session.on_receive
+
+    def discarded(self: Session, message: Any) -> Any:
+        if self.session_id == SID and isinstance(message, Flush):
+            monkeypatch.undo()
+            self.stop_now()
+            raise ActorDeadError
+        return on_receive(self, message)
+
+    monkeypatch.setattr(Session, "on_receive", discarded)
+    lifecycle.mark_turn_completed(SID, agent=old)
+    lifecycle.mark_turn_completed("slow", agent=Agent(gate))
+    draining = Called(drain)
+    gate.wait_reached()
+    assert lifecycle.mark_turn_completed(SID, agent=new) == 1
+    until(lambda: not lifecycle.has_uncommitted_work(SID))
+    gate.open()
+    draining.answer()
+    assert (old.calls, new.calls) == (0, 1)
+
+
+def test_a_reset_ends_a_drain(gate: Gate) -> None:
+    lifecycle.mark_turn_completed(SID, agent=Agent(gate))
+    draining = Called(drain)
+    gate.wait_reached()
+    lifecycle._reset_for_tests()
+    draining.answer()
+    assert lifecycle._register_background_commit_thread(threading.Thread()) is True
+
+
+@pytest.mark.parametrize("deadline", [-1.0, 0, float("nan")])
+def test_a_drain_without_time_refuses_threads_all_the_same(deadline: float) -> None:
+    lifecycle.drain_all_on_shutdown(deadline)
+    assert lifecycle._register_background_commit_thread(threading.Thread()) is False
+
+
+def test_a_drain_may_have_all_the_time_there_is() -> None:
+    agent = Agent()
+    lifecycle.mark_turn_completed(SID, agent=agent)
+    lifecycle.drain_all_on_shutdown(float("inf"))
+    assert agent.calls == 1
+
+
 def test_after_a_drain_turns_are_marked_and_committed_as_before() -> None:
     agent = Agent()
     drain()
@@ -317,6 +405,15 @@ def test_a_thread_that_would_wait_for_itself_is_told() -> None:
 def test_a_lock_that_is_never_given_back_does_not_keep_a_drain() -> None:
     with lifecycle._background_commit_threads_lock:
         lifecycle.drain_all_on_shutdown(deadline=0.05)
+
+
+def test_sessions_are_drained_while_somebody_holds_the_lock() -> None:
+    lifecycle.mark_turn_completed(SID, agent=Agent())
+    with lifecycle._background_commit_threads_lock:
+        draining = Called(drain)
+        until(lambda: not lifecycle.has_uncommitted_work(SID))
+    draining.answer()
+    assert lifecycle._register_background_commit_thread(threading.Thread()) is False
 
 
 def test_a_reset_ends_a_hold_and_its_holder_disturbs_nobody() -> None:

@@ -155,7 +155,7 @@ def test_a_turn_is_not_lost_to_a_session_that_is_discarded_at_that_moment() -> N
     all_at_once([work, discard])
     assert agent.calls == 60
     assert lifecycle.discard_session(SID) is True
-    assert desk().refs == {}
+    until(lambda: not desk().refs)  # a worker may be about to say that the session has ended
 
 
 def test_a_turn_that_waits_behind_the_end_of_its_session_goes_to_the_next(

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from greenroom.integrations.hermes import conclude
+
 KEY = "telegram:12345"
 
 
@@ -126,6 +128,150 @@ def test_a_conversation_that_was_committed_before_it_was_left_is_not_committed_a
     say(room, spec, "two", session_id="s2")
     assert room.commit(KEY)
     assert notebook.told == [("end", "s1", ("one", "yes, one")), ("end", "s2", ("two", "yes, two"))]
+
+
+class Held:
+    """An extraction that waits in the provider until it is let go."""
+
+    def __init__(self, notebook: Any, room: Any) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+        self._room = room
+        self._first = iter([True])
+        notebook.plan["end"] = self._extract
+        self._thread = threading.Thread(target=room.commit, args=(KEY,), daemon=True)
+
+    def __enter__(self) -> Held:
+        self._thread.start()
+        assert self.begun.wait(60.0), "the provider was never asked"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.let_go()
+
+    def let_go(self) -> None:
+        self.go.set()
+        self._thread.join(60.0)
+        assert not self._thread.is_alive()
+
+    def _extract(self) -> None:
+        if next(self._first, False):
+            self.begun.set()
+            assert self.go.wait(60.0)
+
+
+def test_a_turn_that_begins_during_a_commit_is_not_forgotten_when_its_conversation_is_left(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """G3, H3"""
+    room = open_room(memory=True)
+    say(room, spec, "one")
+    with Held(notebook, room) as held, room.turn(KEY, spec(), session_id="s1") as turn:
+        held.let_go()
+        said = [*turn.agent._session_messages, {"role": "user", "content": "two"}]
+        turn.agent._session_messages = said
+    say(room, spec, "three", session_id="s2")
+    assert room.commit(KEY)
+    assert notebook.told == [
+        ("end", "s1", ("one", "yes, one")),
+        ("end", "s1", ("one", "yes, one", "two")),
+        ("end", "s2", ("three", "yes, three")),
+    ]
+
+
+def test_a_conversation_that_is_left_while_it_is_committed_is_not_committed_again(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """G3, H3"""
+    room = open_room(memory=True)
+    say(room, spec, "one")
+    with Held(notebook, room):
+        say(room, spec, "two", session_id="s2")
+    room.commit(KEY)
+    assert notebook.told == [("end", "s1", ("one", "yes, one")), ("end", "s2", ("two", "yes, two"))]
+
+
+def test_a_turn_that_goes_elsewhere_while_a_conversation_is_committed_stays_there(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """G3, H3"""
+    room = open_room(memory=True)
+    say(room, spec, "one")
+    say(room, spec, "two", session_id="s2")
+    with Held(notebook, room):  # which goes back to the first
+        say(room, spec, "three", session_id="s3")
+    room.commit(KEY)
+    room.evict(KEY)
+    room.settle(60.0)
+    assert notebook.told == [
+        ("end", "s1", ("one", "yes, one")),
+        ("end", "s2", ("two", "yes, two")),
+        ("end", "s3", ("three", "yes, three")),
+        ("shutdown", "s3", ()),
+    ]
+
+
+def test_a_close_hands_over_what_was_left_behind_as_well(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """S2, D3"""
+    room = open_room(memory=True, retry_first=300.0, retry_most=300.0)
+    say(room, spec, "one")
+    say(room, spec, "two", session_id="s2")
+    fail(notebook, times=1)
+    report = room.close()
+    assert report.failed == (KEY,)
+    assert notebook.told == [
+        ("end", "s1", ("one", "yes, one")),
+        ("end", "s1", ("one", "yes, one")),
+        ("end", "s2", ("two", "yes, two")),
+        ("shutdown", "s2", ()),
+    ]
+
+
+def test_an_agent_that_is_evicted_keeps_what_could_not_be_committed(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """G4, G9"""
+    room = open_room(memory=True, retry_first=300.0, retry_most=300.0)
+    agent = say(room, spec, "one")
+    fail(notebook, times=1)
+    room.evict(KEY)
+    room.settle(60.0)
+    assert room.has_uncommitted(KEY)
+    assert agent.client is not None
+    assert room.commit(KEY)
+    room.settle(60.0)
+    assert notebook.told == [
+        ("end", "s1", ("one", "yes, one")),
+        ("end", "s1", ("one", "yes, one")),
+        ("shutdown", "s1", ()),
+    ]
+    assert agent.client is None
+
+
+def test_an_agent_that_is_not_kept_is_committed_first(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """T6, G2"""
+    room = open_room(memory=True)
+    with room.turn(KEY, spec(), session_id="s1") as turn:
+        turn.agent._session_messages = [{"role": "user", "content": "one"}]
+        turn.agent._fallback_activated = True
+        conclude(turn, {})
+    room.settle(60.0)
+    assert notebook.told == [("end", "s1", ("one",)), ("shutdown", "s1", ())]
+
+
+def test_a_commit_that_a_drain_does_not_wait_for_extracts_nothing_twice(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """D2, D3, G2"""
+    room = open_room(memory=True)
+    say(room, spec, "one")
+    with Held(notebook, room):
+        report = room.drain(deadline=0.1)
+        assert report.abandoned == (KEY,)
+    assert notebook.told == [("end", "s1", ("one", "yes, one"))]
 
 
 @pytest.mark.parametrize("wedged", ["end", "shutdown"])
