@@ -158,10 +158,21 @@ class TimerThread:
             first = self._queue.next_due()
             self._queue.push(timer)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                self._start()
             elif first is None or timer.due < first:
                 self._changed.notify()
+
+    def _start(self) -> None:
+        thread = self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except BaseException as error:
+            self._thread = None
+            if not isinstance(error, RuntimeError):
+                raise
+            # The system has no thread for us now. Whoever set the timer has done its part: the timer
+            # stays, and the next one that is set tries again.
+            logger.error("%s could not be started (%s): timers have to wait", self._name, error)
 
     def pending(self) -> int:
         with self._changed:

@@ -201,3 +201,24 @@ def test_closing_lets_timers_go(clock: ManualClock) -> None:
     clock.advance(2.0)
 
     assert calls == []
+
+
+def test_a_timer_that_finds_no_thread_waits_for_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The system may have no thread for us when the first timer is set, and have one a moment later."""
+    first, second = threading.Event(), threading.Event()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with Runtime() as runtime:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            runtime.call_later(0.0, first.set)
+        assert not first.is_set()
+        runtime.call_later(0.0, second.set)
+
+        assert first.wait(PATIENCE)
+        assert second.wait(PATIENCE)
+    assert any("can't start new thread" in text for text in caplog.messages)
