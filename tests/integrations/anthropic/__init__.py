@@ -1,0 +1,1 @@
+"""Conversations with Claude, in rooms. A package, lest the folder be taken for `anthropic`."""
