@@ -27,7 +27,7 @@ from typing import Any
 import pykka
 from aiogram import BaseMiddleware, Bot, Dispatcher, F, Router
 from aiogram.client.session.base import BaseSession
-from aiogram.exceptions import TelegramRetryAfter
+from aiogram.exceptions import TelegramBadRequest, TelegramRetryAfter
 from aiogram.filters import Command, ExceptionTypeFilter
 from aiogram.methods import EditMessageText, GetMe, GetUpdates, SendMessage
 from aiogram.types import Chat, ErrorEvent, Message, Update, User
@@ -144,6 +144,10 @@ class Draft:
         self._next_edit = 0.0
 
     async def add(self, piece: str) -> None:
+        for start in range(0, len(piece), LONGEST):
+            await self._add(piece[start : start + LONGEST])
+
+    async def _add(self, piece: str) -> None:
         if len(self._text) + len(piece) > LONGEST:
             await self.finish()
             self._shown, self._text, self._told = None, "", ""
@@ -154,18 +158,22 @@ class Draft:
             self._next_edit = time.monotonic() + self._edit_every
 
     async def finish(self) -> None:
-        while self._text != self._told:
+        while self._text.strip() != self._told:
             try:
                 await self._show()
             except TelegramRetryAfter as error:
                 await asyncio.sleep(error.retry_after)
 
     async def _show(self) -> None:
-        text = self._text
+        text = (
+            self._text.strip()
+        )  # as Telegram does: it refuses blank messages, and edits that change none
+        if text == self._told:
+            return
         if self._shown is None:
-            self._shown = await self._question.answer(text)
+            self._shown = await self._question.answer(self._text)
         else:
-            await self._shown.edit_text(text)
+            await self._shown.edit_text(self._text)
         self._told = text
 
 
@@ -268,6 +276,10 @@ class OfflineTelegram(BaseSession):
 
     def _write(self, bot: Bot, method: Any) -> Message:
         number = method.message_id if isinstance(method, EditMessageText) else next(self._ids)
+        if method.text.strip() in ("", self.messages.get(number, "").strip()):
+            raise TelegramBadRequest(method, "message text is empty, or message is not modified")
+        if len(method.text) > LONGEST:
+            raise TelegramBadRequest(method, "message is too long")
         self.messages[number] = method.text
         chat = Chat(id=method.chat_id, type="private")
         now = datetime.datetime.now(datetime.UTC)

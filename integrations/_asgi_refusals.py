@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from greenroom import (
     BuildFailed,
@@ -23,7 +23,7 @@ from greenroom import (
     TurnTimeout,
 )
 
-__all__ = ["Refusal", "refusal_of"]
+__all__ = ["Refusal", "errors_of", "refusal_of"]
 
 
 class Refusal(NamedTuple):
@@ -114,6 +114,26 @@ _REFUSALS: Mapping[type[GreenroomError], Refusal] = {
 }
 
 
-def refusal_of(error: GreenroomError) -> Refusal | None:
-    """What this error stands for. `None`: it is nothing that a client could be told."""
-    return next((_REFUSALS[kind] for kind in type(error).__mro__ if kind in _REFUSALS), None)
+def errors_of(error: Exception) -> list[Exception]:
+    """This error; of a group, which is what a task group raises, those in it."""
+    if not isinstance(error, ExceptionGroup):
+        return [error]
+    group = cast("ExceptionGroup[Exception]", error)
+    return [one for part in group.exceptions for one in errors_of(part)]
+
+
+def refusal_of(error: Exception) -> Refusal | None:
+    """What this error stands for. `None`: it is nothing that a client could be told.
+
+    A group does if all that is in it does. Nobody is invited to come back if one of them forbids it.
+    """
+    refusals = [_refusal_of_one(one) for one in errors_of(error)]
+    found = [refusal for refusal in refusals if refusal is not None]
+    if len(found) < len(refusals):
+        return None
+    return min(found, key=lambda refusal: refusal.retry_after is not None)
+
+
+def _refusal_of_one(error: Exception) -> Refusal | None:
+    kinds = (kind for kind in type(error).__mro__ if issubclass(kind, GreenroomError))
+    return next((_REFUSALS[kind] for kind in kinds if kind in _REFUSALS), None)

@@ -20,13 +20,13 @@ import json
 import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Literal, TypeVar
 
 import pykka
 
 from greenroom import AgentHooks, DrainReport, Greenroom, GreenroomError, NotRecorded, Policy, Turn
-from greenroom.integrations._asgi_refusals import Refusal, refusal_of
+from greenroom.integrations._asgi_refusals import Refusal, errors_of, refusal_of
 
 __all__ = ["RoomMiddleware", "lifespan", "streamed"]
 
@@ -60,6 +60,7 @@ def lifespan(
     prepare: Callable[[Any, Turn], Any] | None = None,
     drain: float = 30.0,
     outer: Lifespan | None = None,
+    name: str = "room",
 ) -> Callable[[Any], AbstractAsyncContextManager[dict[str, Any]]]:
     """A lifespan that opens a room, and drains and closes it when the app ends.
 
@@ -76,6 +77,7 @@ def lifespan(
         drain: how many seconds running turns, commits and closes get at the end.
         outer: a lifespan that there is already. It is entered before the room opens and left after it
             has drained, so that agents may use what it provides to the last; its state is passed on.
+        name: what the room is called in the states, if an app has several.
     """
     if isinstance(drain, bool) or not isinstance(drain, (int, float)) or not 0 <= drain <= LONGEST:
         msg = f"drain must be from 0 to {LONGEST:g} seconds, not {drain!r}"
@@ -85,14 +87,17 @@ def lifespan(
     async def live(app: Any) -> AsyncIterator[dict[str, Any]]:
         async with AsyncExitStack() as stack:
             around = None if outer is None else await stack.enter_async_context(outer(app))
+            if name in (around or {}):
+                msg = f"there is a {name!r} in the app's state already: give this one another name="
+                raise ValueError(msg)
             # A store may take a moment to open: the app serves nobody yet.
             room = Greenroom(
                 build, policy=policy, store=store, durability=durability, hooks=hooks, prepare=prepare
             )
             stack.push_async_callback(_close, room, drain)
             if hasattr(app, "state"):
-                app.state.room = room
-            yield {**(around or {}), "room": room}
+                setattr(app.state, name, room)
+            yield {**(around or {}), name: room}
 
     return live
 
@@ -167,12 +172,14 @@ async def _within(
 class RoomMiddleware:
     """Answers for the room: to requests whose turn it refuses, and to whoever asks whether it is ready.
 
-    An error that comes when the answer has begun, and any other error, goes on to whoever is around. Of
-    several middlewares, those that add headers to every answer (CORS) belong around this one.
+    What a task group raises is answered if there is nothing but refusals in it. Any other error, and one
+    that comes when the answer has begun, goes on to whoever is around. Of several middlewares, those
+    that add headers to every answer (CORS) belong around this one.
     """
 
     def __init__(self, app: App, *, ready: str | None = None) -> None:
-        """`ready`: the path at which a load balancer asks. 200 if a turn could begin, else 503."""
+        """`ready`: the path at which a load balancer asks. 200 if a turn could begin, else 503.
+        Of several rooms, in each."""
         self._app = app
         self._ready = ready
 
@@ -187,13 +194,15 @@ class RoomMiddleware:
         line = _Line(scope, receive, send)
         try:
             await self._app(scope, line.receive, line.send)
-        except GreenroomError as error:
+        except (GreenroomError, ExceptionGroup) as error:
             refusal = refusal_of(error)
             if refusal is None or line.answered:
                 raise
             level = logging.WARNING if refusal.status >= 500 else logging.INFO
-            logger.log(level, "A turn was refused: %s", error)
-            await line.refuse(refusal)
+            for each in errors_of(error):
+                logger.log(level, "A turn was refused: %s", each)
+            with suppress(OSError):  # the client has hung up meanwhile
+                await line.refuse(refusal)
 
 
 class _Line:
@@ -241,7 +250,9 @@ def _path(scope: Scope) -> str:
 
 
 async def _tell_readiness(scope: Scope, send: Send) -> None:
-    standing = await _standing(scope.get("state", {}).get("room"))
+    rooms = [room for room in scope.get("state", {}).values() if isinstance(room, Greenroom)]
+    standings = [await _standing(room) for room in rooms] or ["not open"]
+    standing = next((standing for standing in standings if standing != "ready"), "ready")
     body = json.dumps({"status": standing}).encode()
     headers = [
         (b"content-type", b"application/json"),
@@ -253,9 +264,7 @@ async def _tell_readiness(scope: Scope, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
-async def _standing(room: Greenroom | None) -> str:
-    if room is None:
-        return "not open"
+async def _standing(room: Greenroom) -> str:
     try:
         async with asyncio.timeout(PATIENCE):
             stats = await room.supervisor.stats()

@@ -12,10 +12,8 @@ from greenroom import DrainReport, Greenroom, Policy
 
 
 class Gateway:
-    def __init__(self, build: Callable[[str], Any], *, cap: int = 128, idle_ttl: float = 3600.0) -> None:
-        self.room = Greenroom(
-            lambda context: build(context.key), policy=Policy(cap=cap, idle_ttl=idle_ttl)
-        )
+    def __init__(self, build: Callable[[str], Any], *, store: str | None = None, **policy: Any) -> None:
+        self.room = Greenroom(lambda context: build(context.key), policy=Policy(**policy), store=store)
 
     def answer(self, key: str, text: str) -> str:
         with self.room.turn(key) as turn:

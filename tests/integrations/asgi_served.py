@@ -61,6 +61,6 @@ async def figures(request: Request) -> Response:
 
 app = Starlette(
     routes=[Route("/chats/{chat}/{how}", chat, methods=["POST"]), Route("/figures", figures)],
-    lifespan=lifespan(Agent, store=os.environ.get("GREENROOM_TEST_STORE"), drain=20.0),
+    lifespan=lifespan(Agent, drain=20.0),
 )
 app.add_middleware(RoomMiddleware)

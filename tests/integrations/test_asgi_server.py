@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import re
 import signal
@@ -16,7 +17,10 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
+from starlette.applications import Starlette
 
+from greenroom.integrations.asgi import lifespan
 from tests.actors.actors import PATIENCE
 from tests.room.agents import until
 
@@ -92,7 +96,7 @@ def serving(*command: str, **environment: str) -> Iterator[tuple[Server, httpx.C
         server.kill()
 
 
-def uvicorn(*options: str) -> tuple[str, ...]:
+def served(*options: str) -> tuple[str, ...]:
     return ("-m", "uvicorn", "tests.integrations.asgi_served:app", "--port", "0", *options)
 
 
@@ -100,18 +104,18 @@ def is_resting(client: httpx.Client, key: str) -> bool:
     return bool(client.get("/figures").json()["rows"][key][0] != "in turn")
 
 
-@pytest.mark.parametrize("how", ["gated", "endless"])
-def test_a_client_that_hangs_up_ends_its_turn_uncounted(how: str, tmp_path: Path) -> None:
+def test_a_client_that_hangs_up_ends_its_turn_uncounted(tmp_path: Path) -> None:
     """T4, while the agent thinks (gated), and while the server waits for the client to read (endless)"""
-    with serving(*uvicorn(), GREENROOM_TEST_GATE=str(tmp_path / "gate")) as (server, client):
-        with client.stream("POST", f"/chats/a/{how}") as answer:
-            pieces = answer.iter_text()  # kept: a client that drops it hangs up
-            assert next(pieces).startswith("begun ")
-            assert not is_resting(client, "a")
-        until(lambda: is_resting(client, "a"), "the end of the turn")
+    with serving(*served(), GREENROOM_TEST_GATE=str(tmp_path / "gate")) as (server, client):
+        for how in ("gated", "endless"):
+            with client.stream("POST", f"/chats/a/{how}") as answer:
+                pieces = answer.iter_text()  # kept: a client that drops it hangs up
+                assert next(pieces).startswith("begun ")
+                assert not is_resting(client, "a")
+            until(lambda: is_resting(client, "a"), "the end of the turn")
 
         figures = client.get("/figures").json()
-        assert figures["ended"] == [f"a {how}"]
+        assert figures["ended"] == ["a gated", "a endless"]
         assert figures["rows"]["a"][2] == 0
         assert client.post("/chats/a/plain").text == "begun done"
 
@@ -125,7 +129,7 @@ def test_answers_that_are_being_sent_are_finished_on_sigterm_and_then_the_room_d
     """D1. A request that waits for its turn is served as well: uvicorn tells the app of the end when
     there are no requests left."""
     gate = tmp_path / "gate"
-    with serving(*uvicorn(), GREENROOM_TEST_GATE=str(gate)) as (server, client):
+    with serving(*served(), GREENROOM_TEST_GATE=str(gate)) as (server, client):
         texts: list[str] = []
         asking = [
             threading.Thread(target=lambda: texts.append(post(client, "/chats/a/gated")), daemon=True)
@@ -146,7 +150,7 @@ def test_answers_that_are_being_sent_are_finished_on_sigterm_and_then_the_room_d
 
 def test_a_turn_that_hangs_is_cancelled_on_sigterm_and_all_others_are_committed() -> None:
     """D1, T4"""
-    with serving(*uvicorn("--timeout-graceful-shutdown", "0")) as (server, client):
+    with serving(*served("--timeout-graceful-shutdown", "0")) as (server, client):
         assert client.post("/chats/a/plain").text == "begun done"
         assert client.post("/chats/b/plain").text == "begun done"
         with client.stream("POST", "/chats/b/stuck") as answer:
@@ -157,19 +161,21 @@ def test_a_turn_that_hangs_is_cancelled_on_sigterm_and_all_others_are_committed(
         assert "Cancel 1 running task(s)" in server.log
 
 
-def test_a_server_whose_room_cannot_be_opened_says_why_and_exits() -> None:
-    ended = subprocess.run(
-        [sys.executable, *uvicorn()],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "GREENROOM_TEST_STORE": "nonsense:///x"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-    assert ended.returncode == 3
-    assert "Application startup failed" in ended.stderr
-    assert "nonsense" in ended.stderr
+def test_a_server_whose_room_cannot_be_opened_says_why_and_exits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In this process: it ends before it listens."""
+    app = Starlette(lifespan=lifespan(lambda _: object(), store="nonsense:///x"))
+    logger = logging.getLogger("uvicorn.error")
+    logger.addHandler(caplog.handler)  # whatever an earlier server has set up, it need not propagate
+    try:
+        with pytest.raises(SystemExit) as ended:
+            uvicorn.run(app, port=0, log_config=None)
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert ended.value.code == 3
+    assert "Application startup failed" in caplog.text
+    assert "nonsense" in caplog.text
 
 
 def test_the_example_streams_answers_and_commits_when_it_is_told_to_end() -> None:

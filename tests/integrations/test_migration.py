@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from examples.migration import after, before
 from greenroom import RoomClosed
 from tests.actors.actors import PATIENCE, in_thread, join_all
+from tests.integrations.migration_child import LEASE_TTL, remembering
 from tests.room.agents import Agent, Cast, until, waiting_for
 
 ROOT = Path(__file__).parents[2]
@@ -246,7 +249,110 @@ def test_after_nobody_waits_for_it(new: Any, cast: Cast) -> None:
     gate.open()
 
 
-# 4. Work that is done and then forgotten.
+def released_with_an_error(gateway: Any, cast: Cast) -> None:
+    """The chat `a` is let go for `b`, and its clients are in trouble."""
+    gateway.answer("a", "hello")
+    cast.at["release a"] = OSError("the socket is gone")
+    gateway.answer("b", "hello")
+
+
+def test_before_a_message_fails_because_the_clients_of_another_chat_do(old: Any, cast: Cast) -> None:
+    with pytest.raises(OSError, match="the socket is gone"):
+        released_with_an_error(old(cap=1), cast)
+    assert cast.did("run") == ["a/1"]
+
+
+def test_after_no_message_does(new: Any, cast: Cast) -> None:
+    """S5"""
+    gateway = new(cap=1)
+    released_with_an_error(gateway, cast)
+    gateway.room.settle(PATIENCE)
+    assert cast.did("release") == ["a/1"]
+    assert cast.did("run") == ["a/1", "b/1"]
+
+
+class Watched(dict[str, float]):
+    """When each chat was used, and whether the lock was held while somebody looked."""
+
+    def __init__(self, lock: threading.Lock, used: dict[str, float]) -> None:
+        super().__init__(used)
+        self._lock = lock
+        self.looks: list[bool] = []
+
+    def items(self) -> Any:
+        for item in super().items():
+            self.looks.append(self._lock.locked())
+            yield item
+
+
+def test_before_a_sweep_that_finds_nothing_looks_at_every_chat_with_the_lock_held(old: Any) -> None:
+    gateway = old()
+    for number in range(100):
+        gateway.answer(f"chat {number}", "hello")
+    gateway._used = watched = Watched(gateway._lock, gateway._used)
+    gateway.sweep()
+    assert watched.looks == [True] * 100
+
+
+def test_after_a_sweep_looks_only_at_what_is_idle(new: Any) -> None:
+    """C6. Counted in lines that are run, so that no clock is asked."""
+
+    def lines_of_a_sweep(kept: int) -> int:
+        gateway = new(cap=None)
+        for number in range(kept):
+            gateway.answer(f"chat {number}", "hello")
+        gateway.room.settle(PATIENCE)
+        lines = [0]
+
+        def trace(_frame: Any, event: str, _argument: Any) -> Any:
+            lines[0] += event == "line"
+            return trace
+
+        before_it = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            gateway.sweep()
+        finally:
+            sys.settrace(before_it)
+        return lines[0]
+
+    few, many = lines_of_a_sweep(5), lines_of_a_sweep(505)
+    assert few > 0
+    assert many < few + 250
+
+
+# 4. More than there is memory for.
+
+
+def grow(cast: Cast) -> None:
+    for agent in cast.agents:
+        agent.weight = 10 * 2**30
+
+
+def three_chats(gateway: Any) -> None:
+    for key in ("a", "b", "c"):
+        gateway.answer(key, "hello")
+
+
+def test_before_agents_may_be_as_large_as_they_like(old: Any, cast: Cast) -> None:
+    """It has no line that could know: 10 GB each are three chats."""
+    cast.at["run"] = lambda: grow(cast)
+    three_chats(old(cap=3))
+    assert sum(agent.weight for agent in cast.agents) == 30 * 2**30
+    assert cast.did("release") == []
+
+
+def test_after_those_that_are_too_large_together_are_let_go(new: Any, cast: Cast) -> None:
+    """C10"""
+    cast.at["run"] = lambda: grow(cast)
+    gateway = new(cap=3, memory_budget=16 * 2**30, weigh=lambda agent: agent.weight)
+    three_chats(gateway)
+    gateway.room.settle(PATIENCE)
+    assert cast.did("release") == ["a/1", "b/1"]
+    assert gateway.room.keys() == ("c",)
+
+
+# 5. Work that is done and then forgotten.
 
 
 def test_before_a_commit_that_fails_is_not_tried_again(old: Any, cast: Cast) -> None:
@@ -299,7 +405,130 @@ def test_after_a_turn_that_completes_during_a_commit_is_committed_by_the_next(
     assert cast.did("commit") == ["a/1", "a/1"]
 
 
-# 5. The end.
+def two_commits_at_once(
+    gateway: Any, cast: Cast, again: Callable[[], Callable[[], object]]
+) -> list[int]:
+    """A commit is under way, a turn completes, and another commit is asked for, and waited for when the
+    first may go on. How many were under way when each of them began."""
+    gateway.answer("a", "hello")
+    gate, underway, seen = cast.gate(), [0], list[int]()
+
+    def commit() -> None:
+        underway[0] += 1
+        seen.append(underway[0])
+        gate.wait()
+        underway[0] -= 1
+
+    cast.at["commit a"] = commit
+    first = in_thread(lambda: gateway.commit("a"))
+    gate.wait_reached()
+    gateway.answer("a", "and this?")
+    wait_done = again()
+    gate.open()
+    join_all([first])
+    wait_done()
+    return seen
+
+
+def test_before_two_commits_of_a_chat_overlap(old: Any, cast: Cast) -> None:
+    gateway = old()
+
+    def again() -> Callable[[], object]:
+        second = in_thread(lambda: gateway.commit("a"))
+        until(lambda: len(cast.did("commit")) == 2, "a second commit")
+        return lambda: join_all([second])
+
+    assert two_commits_at_once(gateway, cast, again) == [1, 2]
+
+
+def test_after_the_second_commit_waits_for_the_first(new: Any, cast: Cast) -> None:
+    """G8"""
+    gateway = new()
+
+    def again() -> Callable[[], object]:
+        second = gateway.room.session("a").commit()  # `gateway.commit`, without waiting for it
+        return lambda: second.get(timeout=PATIENCE)
+
+    assert two_commits_at_once(gateway, cast, again) == [1, 1]
+
+
+def left_by_a_process(program: str, how: signal.Signals, folder: Path, *store: str) -> str:
+    """Have a process answer one message of the chat `a`, and end it. What it has printed then."""
+    child = [sys.executable, "-m", "tests.integrations.migration_child", program]
+    with subprocess.Popen(
+        [*child, str(folder / "memories"), *store], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "answered\n"
+            process.send_signal(how)
+            assert process.wait(PATIENCE) == (-how if how is signal.SIGKILL else 0)
+            return process.stdout.read()
+        finally:
+            process.kill()
+
+
+def remembered(folder: Path) -> str:
+    memories = folder / "memories"
+    return memories.read_text() if memories.exists() else ""
+
+
+def test_before_a_turn_is_forgotten_when_the_process_is_killed(tmp_path: Path) -> None:
+    left_by_a_process("before", signal.SIGKILL, tmp_path)
+    gateway = Before(remembering(tmp_path / "memories"))
+    gateway.commit("a")
+    gateway.shutdown()
+    assert remembered(tmp_path) == ""
+
+
+def test_after_it_is_committed_by_the_next_process_if_there_is_a_store(tmp_path: Path) -> None:
+    """Invariant 4"""
+    store = f"sqlite:///{tmp_path / 'store.db'}"
+    left_by_a_process("after", signal.SIGKILL, tmp_path, store)
+    assert remembered(tmp_path) == ""
+    gateway = after.Gateway(remembering(tmp_path / "memories"), store=store, lease_ttl=LEASE_TTL)
+    try:
+        until(lambda: remembered(tmp_path) == "a\n", "a commit")
+    finally:
+        gateway.shutdown()
+    assert remembered(tmp_path) == "a\n"
+
+
+# 6. The end.
+
+
+def ended_in_mid_turn(gateway: Any, cast: Cast, *, begun: Callable[[], bool]) -> None:
+    cast.at["run a"] = gate = cast.gate()
+    turn = answering(gateway, "a")
+    gate.wait_reached()
+    shutdown = in_thread(gateway.shutdown)
+    until(begun, "a shutdown")
+    cast.log.append("the turn of a goes on")
+    gate.open()
+    join_all([turn, shutdown])
+
+
+def test_before_an_agent_is_closed_in_mid_turn(old: Any, cast: Cast) -> None:
+    ended_in_mid_turn(old(), cast, begun=lambda: "close a/1" in cast.done)
+    assert cast.log.index("close a/1") < cast.log.index("the turn of a goes on")
+    assert cast.did("commit") == []
+
+
+def test_after_its_turn_ends_first_and_is_committed(new: Any, cast: Cast) -> None:
+    """D1"""
+    gateway = new()
+    ended_in_mid_turn(gateway, cast, begun=lambda: gateway.room.stats().draining)
+    assert cast.log[-4:] == ["the turn of a goes on", "commit a/1", "shutdown a/1", "close a/1"]
+
+
+def test_before_sigterm_skips_what_else_is_to_be_done_at_the_end(tmp_path: Path) -> None:
+    assert left_by_a_process("before", signal.SIGTERM, tmp_path) == ""
+    assert remembered(tmp_path) == "a\n"
+
+
+def test_after_sigterm_skips_nothing(tmp_path: Path) -> None:
+    assert left_by_a_process("after", signal.SIGTERM, tmp_path) == "all else was done\n"
+    assert remembered(tmp_path) == "a\n"
 
 
 def test_before_one_provider_that_hangs_keeps_all_others_from_being_committed(
@@ -421,10 +650,10 @@ def test_a_platform_moves_with_its_agents_and_what_they_have_not_committed(
     names: dict[str, Any] = {}
     exec(block, names)
     cache, room = old(), new().room
-    both = names["Both"](cache, room)
     for key in ("telegram:1", "discord:1"):
         cache.answer(key, "hello")
 
+    both = names["Both"](cache, room)
     both.answer("telegram:1", "hello")
     both.answer("telegram:1", "hello")
     both.answer("telegram:2", "hello")
@@ -443,7 +672,7 @@ def test_a_turn_that_an_adopted_agent_has_not_committed_is_committed(
     exec(block, names)
     cache, gateway = old(), new()
     cache.answer("telegram:1", "hello")
-    names["Both"](cache, gateway.room).move("telegram:1")
+    names["Both"](cache, gateway.room)
     cache.shutdown()
     assert cast.did("commit") == []
     gateway.shutdown()
