@@ -1,9 +1,9 @@
 """greenroom beside what a user would take instead, measured in one run: its actor runtime, its room,
-its store, its gateway.
+its store, its gateway, its drop-in for the Hermes web UI.
 
     python -m benchmarks                  a full run: tables here, JSON and pictures in results/
     python -m benchmarks --quick          under a minute a suite, leaves the published results alone
-    python -m benchmarks --only rooms     one of the suites: `runtime`, `rooms`, `stores`, `gateway`
+    python -m benchmarks --only rooms     one of the suites: `runtime`, `rooms`, `stores`, `gateway`, `webui`
     python -m benchmarks --only peers     side by side with what else people use; it must be named
     python -m benchmarks --only rooms greenroom lock      and of its contenders these
 
@@ -20,6 +20,6 @@ How it measures:
   room it is a turn in which nothing is done.
 
 For the runtime, what is measured is in `scenarios`, who takes part in `contenders`, what is expected
-in `bars`; for the others, in the modules of the same names of `rooms`, `stores`, `gateway` and `peers`.
-`suites` has all of them. What was found last is told by docs/benchmarks.md, which `document` writes.
+in `bars`; for the others, in the modules of the same names of `rooms`, `stores`, `gateway`,
+`webui` and `peers`. `suites` has all of them. What was found last is told by docs/benchmarks.md, which `document` writes.
 """

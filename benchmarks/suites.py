@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks import bars, campaign, contenders, gateway, peers, picture, rooms, stores, tables
+from benchmarks import bars, campaign, contenders, gateway, peers, picture, rooms, stores, tables, webui
 from benchmarks.bars import Bar
 from benchmarks.campaign import Say
 from benchmarks.gateway import bars as gateway_bars
@@ -26,6 +26,10 @@ from benchmarks.stores import bars as store_bars
 from benchmarks.stores import campaign as store_campaign
 from benchmarks.stores import picture as store_picture
 from benchmarks.stores import tables as store_tables
+from benchmarks.webui import bars as webui_bars
+from benchmarks.webui import campaign as webui_campaign
+from benchmarks.webui import picture as webui_picture
+from benchmarks.webui import tables as webui_tables
 
 
 class Run(Protocol):
@@ -78,6 +82,14 @@ SUITES = (
         judge=gateway_bars.judge,
         report=gateway_tables.report,
         draw=gateway_picture.draw,
+    ),
+    Suite(
+        name="webui",
+        contenders=webui.NAMES,
+        run=webui_campaign.run,
+        judge=webui_bars.judge,
+        report=webui_tables.report,
+        draw=webui_picture.draw,
     ),
     Suite(
         name="peers",
