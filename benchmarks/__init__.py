@@ -20,6 +20,7 @@ How it measures:
   room it is a turn in which nothing is done.
 
 For the runtime, what is measured is in `scenarios`, who takes part in `contenders`, what is expected
-in `bars`; for the others, in the modules of the same names of `rooms`, `stores`, `gateway`,
-`webui` and `peers`. `suites` has all of them. What was found last is told by docs/benchmarks.md, which `document` writes.
+in `bars`; for the others, in the modules of the same names of `rooms`, `stores`, `gateway`, `webui` and
+`peers`. `suites` has all of them. What was found last is told by docs/benchmarks.md, which `document`
+writes.
 """
