@@ -15,7 +15,7 @@
 - `hermes_agents`: the factory.
 - `HERMES_HOOKS`, `hermes_hooks`: what a commit, a release and a close do to an `AIAgent`.
 - `prepare`: what is reset before a turn. `converse`, `converse_soon`: a turn from beginning to end.
-  `conclude`, `fell_back`: what is looked at after it, for whoever runs it otherwise.
+  `conclude`: what is looked at after it, for whoever runs it otherwise.
 - `SessionDBStore`: its database, for coherence between processes.
 
 The room needs no activity of an agent: how long one is idle is counted from the end of its last turn.
@@ -24,24 +24,21 @@ The room needs no activity of an agent: how long one is idle is counted from the
 from greenroom.integrations.hermes._agents import hermes_agents, hermes_room
 from greenroom.integrations.hermes._hooks import HERMES_HOOKS, hermes_hooks
 from greenroom.integrations.hermes._spec import HermesSpec, hermes_spec
-from greenroom.integrations.hermes._store import SessionDBRow, SessionDBStore
+from greenroom.integrations.hermes._store import SessionDBStore
 from greenroom.integrations.hermes._turns import (
     conclude,
     converse,
     converse_soon,
-    fell_back,
     prepare,
 )
 
 __all__ = [
     "HERMES_HOOKS",
     "HermesSpec",
-    "SessionDBRow",
     "SessionDBStore",
     "conclude",
     "converse",
     "converse_soon",
-    "fell_back",
     "hermes_agents",
     "hermes_hooks",
     "hermes_room",

@@ -9,24 +9,43 @@ from __future__ import annotations
 
 import functools
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom import AgentHooks
 from greenroom.integrations.hermes._memory import extract, extract_past
 from greenroom.integrations.hermes._notes import notes_of, transcript_of
 
+if TYPE_CHECKING:
+    from greenroom.integrations.hermes._notes import Transcript
+
 __all__ = ["HERMES_HOOKS", "hermes_hooks"]
 
 
 def commit(agent: Any) -> None:
-    """Have memories extracted from the transcript; first from conversations that were left meanwhile."""
+    """Have memories extracted from the transcript; first from conversations that were left meanwhile.
+
+    A turn may begin while this runs, and take the agent elsewhere. So what is to be committed is looked
+    up before anything else."""
     notes = notes_of(agent)
-    notes.owed = True
-    for session_id, messages in list(notes.past.items()):
-        extract_past(agent, session_id, messages)
-        notes.past.pop(session_id, None)
-    extract(agent, transcript_of(agent))
-    notes.owed = notes.begun = False
+    now = transcript_of(agent)
+    notes.owed = False
+    try:
+        for transcript in tuple(notes.past):
+            _extract(agent, transcript)
+            notes.settle(transcript)
+        _extract(agent, now)
+    except BaseException:
+        notes.owed = True
+        raise
+    notes.committed = now
+    notes.settle(now)  # it was left meanwhile
+
+
+def _extract(agent: Any, transcript: Transcript) -> None:
+    if transcript.session_id == agent.session_id:
+        extract(agent, transcript.messages)
+    else:
+        extract_past(agent, transcript.session_id, transcript.messages)
 
 
 def release(agent: Any) -> None:
@@ -43,8 +62,14 @@ def release(agent: Any) -> None:
 
 def shutdown_memory(agent: Any) -> None:
     """Shut the memory provider. It extracts what it is handed, so it is handed the transcript only where
-    the commit before has failed: the last chance, and else the second time."""
-    agent.shutdown_memory_provider(transcript_of(agent) if notes_of(agent).owed else None)
+    the last commit has failed: the last chance, and else the second time."""
+    notes = notes_of(agent)
+    with ExitStack() as stack:
+        messages = transcript_of(agent).messages if notes.owed else None
+        stack.callback(agent.shutdown_memory_provider, messages)
+        if notes.owed:
+            for transcript in reversed(notes.past):
+                stack.callback(extract_past, agent, *transcript)
 
 
 def close(agent: Any, *, end_sessions: bool) -> None:
@@ -59,6 +84,7 @@ def close(agent: Any, *, end_sessions: bool) -> None:
 def _drop_transcript(agent: Any) -> None:
     # Another list, not an empty one: the gateway may hold the one that the last turn returned.
     agent._session_messages = []
+    notes_of(agent).forget()
 
 
 def _clear_stale_clients() -> None:

@@ -53,15 +53,15 @@ def extract(agent: Any, messages: list[Any]) -> None:
 
 def extract_past(agent: Any, session_id: str, messages: list[Any]) -> None:
     """The same for a conversation that it is not in any more. Providers keep theirs by session id, so
-    they are taken back there meanwhile."""
+    they are taken back there meanwhile, and then to where the agent is by now."""
     manager = getattr(agent, "_memory_manager", None)
     if manager is None:
         return
     witness = Witness(manager)
-    here = agent.session_id
-    manager.on_session_switch(session_id, parent_session_id=here, reset=False, reason="resume")
+    how: dict[str, Any] = {"reset": False, "reason": "resume"}
+    manager.on_session_switch(session_id, parent_session_id=agent.session_id, **how)
     try:
         witness.on_session_end(messages)
     finally:
-        manager.on_session_switch(here, parent_session_id=session_id, reset=False, reason="resume")
+        manager.on_session_switch(agent.session_id, parent_session_id=session_id, **how)
     witness.report()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import Any
+from contextlib import ExitStack, suppress
+from typing import Any, NamedTuple
 
-__all__ = ["Notes", "Tasks", "notes_of", "transcript_of"]
+__all__ = ["Notes", "Tasks", "Transcript", "notes_of", "transcript_of"]
 
 
 class Tasks:
@@ -32,21 +32,52 @@ class Tasks:
                 stack.callback(process_registry.kill_all, task_id=task_id)
 
 
-class Notes:
-    """What greenroom keeps on an agent. Turns and hooks change it, and these never overlap."""
+class Transcript(NamedTuple):
+    """What was said in a conversation, up to some turn."""
 
-    __slots__ = ("begun", "owed", "past", "session_id", "tasks")
+    session_id: str
+    messages: list[Any]
+
+
+class Notes:
+    """What greenroom keeps on an agent. Turns never overlap, nor do commits; a turn may begin while a
+    commit runs. Whatever both change is one attribute or one list, and changed in one step."""
+
+    __slots__ = ("committed", "owed", "past", "session_id", "tasks")
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
         self.session_id: str | None = None
         """The conversation that its last turn was of, as the gateway calls it."""
-        self.begun = False
-        """Whether a turn was begun since the last commit."""
         self.owed = False
-        """Whether a commit was begun, and has not succeeded."""
-        self.past: dict[str, list[Any]] = {}
-        """Transcripts of other conversations that it was in since the last commit, by session id."""
+        """Whether the last commit has failed. One that is under way has not."""
+        self.committed: Transcript | None = None
+        """What was committed last of the conversation that the agent was in."""
+        self.past: list[Transcript] = []
+        """What is still to be committed of conversations that it was in before: one of each."""
+
+    def leave(self, transcript: Transcript) -> None:
+        """The agent goes to another conversation. Keep what was said, if it is to be committed."""
+        if transcript.messages and transcript != self.committed:
+            self.past.append(transcript)
+
+    def come_back(self, session_id: str) -> list[Any]:
+        """The agent goes to this conversation: take back what is kept of it."""
+        for transcript in tuple(self.past):
+            if transcript.session_id == session_id:
+                self.settle(transcript)
+                return transcript.messages
+        return []
+
+    def settle(self, transcript: Transcript) -> None:
+        """This is nobody's to commit any more."""
+        with suppress(ValueError):
+            self.past.remove(transcript)
+
+    def forget(self) -> None:
+        """Let go of all transcripts."""
+        self.committed = None
+        self.past.clear()
 
 
 def notes_of(agent: Any) -> Notes:
@@ -55,7 +86,7 @@ def notes_of(agent: Any) -> Notes:
     return notes
 
 
-def transcript_of(agent: Any) -> list[Any]:
+def transcript_of(agent: Any) -> Transcript:
     """What was said in the agent's conversation: a copy, for it may be emptied while somebody reads."""
     messages = getattr(agent, "_session_messages", None)
-    return list(messages) if isinstance(messages, list) else []
+    return Transcript(agent.session_id, list(messages) if isinstance(messages, list) else [])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HermesSpec", "arguments_from", "hermes_spec"]
 
-ROUTE = ("api_key", "base_url", "provider", "api_mode", "requested_provider")
+ROUTE = ("api_key", "base_url", "provider", "api_mode")
 """The runtime settings that make it another agent. A command, a pool of credentials and the like come
 with the same provider, and go to the agent without being looked at."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["SessionDBRow", "SessionDBStore"]
+__all__ = ["SessionDBStore"]
 
 
 class SessionDBRow(NamedTuple):

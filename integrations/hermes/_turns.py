@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from greenroom import Turn
     from greenroom.integrations.hermes._notes import Notes
 
-__all__ = ["conclude", "converse", "converse_soon", "fell_back", "prepare"]
+__all__ = ["conclude", "converse", "converse_soon", "prepare"]
 
 
 def prepare(agent: Any, turn: Turn) -> None:
@@ -27,7 +27,6 @@ def prepare(agent: Any, turn: Turn) -> None:
     notes = notes_of(agent)
     if turn.session_id != notes.session_id:
         _enter(agent, notes, turn.session_id)
-    notes.begun = True
     # The thread of the last turn may be somebody else's by now: to clear the interrupt of that thread
     # would be to take away theirs.
     agent._execution_thread_id = None
@@ -44,10 +43,9 @@ def _enter(agent: Any, notes: Notes, session_id: str) -> None:
     notes.tasks.ids.add(session_id)
     if agent.session_id == session_id:
         return  # it was built for it, or a compression took it there and the gateway has followed
-    if notes.begun:
-        notes.past[agent.session_id] = transcript_of(agent)
+    notes.leave(transcript_of(agent))
     _switch(agent, session_id)
-    agent._session_messages = notes.past.pop(session_id, [])
+    agent._session_messages = notes.come_back(session_id)
 
 
 def _switch(agent: Any, session_id: str) -> None:
@@ -63,20 +61,16 @@ def _switch(agent: Any, session_id: str) -> None:
         )
 
 
-def fell_back(agent: Any) -> bool:
-    """Tell whether another model than the agent's own has answered last."""
-    return bool(getattr(agent, "_fallback_activated", False))
-
-
 def conclude(turn: Turn, result: dict[str, Any]) -> None:
     """Look at what `run_conversation()` returned, before the turn ends.
 
-    A turn that failed is not counted as completed. After one that a fallback model has answered the
-    agent is not kept, so that the next turn tries the agent's own model again.
+    A turn that failed is not counted as completed; its agent is kept, for another one would fail in the
+    same way. After a turn that a fallback model has answered the agent is not kept, so that the next
+    turn tries the agent's own model again.
     """
     if result.get("failed"):
         turn.cancel()
-    if fell_back(turn.agent):
+    elif getattr(turn.agent, "_fallback_activated", False):
         turn.discard(f"a fallback model has answered: {turn.agent.model}")
 
 
@@ -100,12 +94,22 @@ async def converse_soon(turn: Turn, message: Any, **options: Any) -> dict[str, A
     conversation cannot be taken away from a thread, and nobody else may have the agent while it runs.
     """
     agent = turn.agent
-    call = functools.partial(contextvars.copy_context().run, converse, turn, message, **options)
+    begun: list[bool] = []
+    left: list[bool] = []
+
+    def converse_here() -> dict[str, Any]:
+        begun.append(True)
+        return {} if left else converse(turn, message, **options)
+
+    call = functools.partial(contextvars.copy_context().run, converse_here)
     # No task: a loop that is shut down cancels every task, and the thread would run on all the same.
     work = asyncio.get_running_loop().run_in_executor(None, call)
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
+        left.append(True)
+        if not begun:
+            raise  # no thread was free: whenever one is, it finds that nobody is there
         agent.interrupt()
         while not work.done():
             try:

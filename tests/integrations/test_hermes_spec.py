@@ -35,7 +35,6 @@ def make(model: str = "m", **changes: Any) -> HermesSpec:
         {"runtime": {"base_url": "https://other.invalid/v1"}},
         {"runtime": {"provider": "openrouter"}},
         {"runtime": {"api_mode": "codex_responses"}},
-        {"runtime": {"requested_provider": "vision"}},
         {"runtime": {"api_key": print}},
         {"enabled_toolsets": ["web", "terminal"]},
         {"enabled_toolsets": []},

@@ -80,7 +80,10 @@ class Endpoint:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                endpoint._answer(self, body)
+                if self.path.endswith("/chat/completions"):
+                    endpoint._answer(self, body)
+                else:
+                    self.send_error(404)  # a fallback is asked what it can do, as other servers answer
 
             def do_GET(self) -> None:
                 self.send_error(404)

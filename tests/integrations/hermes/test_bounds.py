@@ -66,9 +66,9 @@ def test_where_all_are_in_a_turn_and_one_more_comes_nobody_is_torn_down(
 
 @pytest.mark.timeout(900)
 def test_eight_threads_that_insert_160_sessions_end_at_exactly_the_cap(
-    open_room: Any, spec: Any
+    open_room: Any, spec: Any, until: Any
 ) -> None:
-    """C3"""
+    """C3, C8"""
     room = open_room(cap=16)
     begin = threading.Barrier(8)
     failures: list[BaseException] = []
@@ -95,8 +95,12 @@ def test_eight_threads_that_insert_160_sessions_end_at_exactly_the_cap(
 
     stats = room.stats()
     assert (len(room), stats.builds, stats.releases) == (16, 160, 144)
-    gc.collect()
-    assert len(alive) == 16
+
+    def all_others_are_gone() -> bool:
+        gc.collect()  # and the threads that let them go may still be on their way home
+        return len(alive) == 16
+
+    until(all_others_are_gone, "16 agents alive")
     assert all(agent.client is not None for agent in alive)
 
 

@@ -115,6 +115,52 @@ def test_an_agent_whose_conversation_has_ended_is_not_used_for_another(say: Any,
     assert turn.agent.session_id == "s2"
 
 
+def test_that_it_has_ended_counts_though_the_other_has_no_row_yet(say: Any, database: Any) -> None:
+    """H4"""
+    agent = say("s1").agent
+    elsewhere(database, "database.end_session('s1', 'session_reset')")
+    assert database.get_session("s2") is None
+    turn = say("s2")
+    assert turn.agent is not agent
+    assert turn.rebuild_reason is Reason.COHERENCE
+    assert turn.agent.session_id == "s2"
+    assert database.get_session("s2")["message_count"] == 2
+    assert say("s2").agent is turn.agent
+    assert say.room.stats().builds == 2
+
+
+def test_another_conversation_that_has_no_row_yet_reuses_the_agent(say: Any, database: Any) -> None:
+    """H3, H5"""
+    agent = say("s1").agent
+    assert database.get_session("s2") is None
+    assert say("s2").agent is agent
+    elsewhere(database, "database.append_message('s2', role='user', content='from the dashboard')")
+    assert say("s2").agent is not agent
+
+
+def test_a_write_of_this_process_between_turns_costs_one_agent_and_no_more(
+    say: Any, database: Any
+) -> None:
+    """H1, H2: which the agent does not know of, whoever it was."""
+    agent = say("s1").agent
+    database.append_message("s1", role="user", content="from a job")
+    turn = say("s1")
+    assert turn.agent is not agent
+    assert say("s1").agent is turn.agent
+    assert say.room.stats().builds == 2
+
+
+def test_two_keys_with_one_conversation_see_what_the_other_wrote(say: Any, database: Any) -> None:
+    """H2"""
+    one = say("s1", key="telegram:1").agent
+    two = say("s1", key="telegram:2").agent
+    assert two is not one
+    turn = say("s1", key="telegram:1")
+    assert turn.rebuild_reason is Reason.COHERENCE
+    assert say("s1", key="telegram:1").agent is turn.agent
+    assert database.get_session("s1")["message_count"] == 8
+
+
 def test_after_a_compression_the_next_turn_is_of_an_agent_of_the_new_conversation(
     say: Any, database: Any
 ) -> None:

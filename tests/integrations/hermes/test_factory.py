@@ -117,6 +117,7 @@ def test_no_signature_differs_where_the_gateways_own_does_not(gateway_runner: An
         {"runtime": {**runtime, "provider": "p2"}},
         {"runtime": {**runtime, "api_mode": "c2"}},
         {"runtime": {**runtime, "command": "acp", "args": ["x"], "credential_pool": object()}},
+        {"runtime": {**runtime, "requested_provider": "p2", "source": "env"}},
         {"runtime": dict(reversed(runtime.items()))},
         {"enabled_toolsets": ["terminal", "web"]},
         {"enabled_toolsets": ["terminal"]},

@@ -130,6 +130,22 @@ def test_a_conversation_that_was_committed_before_it_was_left_is_not_committed_a
     assert notebook.told == [("end", "s1", ("one", "yes, one")), ("end", "s2", ("two", "yes, two"))]
 
 
+def test_whoever_holds_a_released_agent_holds_no_transcript(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """S4"""
+    room = open_room(memory=True)
+    agent = say(room, spec, "one")
+    say(room, spec, "two", session_id="s2")
+    room.evict(KEY)
+    room.settle(60.0)
+    assert agent.client is None
+    assert notebook.told[-1][0] == "shutdown"
+    assert agent._session_messages == []
+    assert agent._greenroom.committed is None
+    assert agent._greenroom.past == []
+
+
 class Held:
     """An extraction that waits in the provider until it is let go."""
 
@@ -249,9 +265,7 @@ def test_an_agent_that_is_evicted_keeps_what_could_not_be_committed(
     assert agent.client is None
 
 
-def test_an_agent_that_is_not_kept_is_committed_first(
-    open_room: Any, spec: Any, notebook: Any
-) -> None:
+def test_an_agent_that_is_not_kept_is_committed_first(open_room: Any, spec: Any, notebook: Any) -> None:
     """T6, G2"""
     room = open_room(memory=True)
     with room.turn(KEY, spec(), session_id="s1") as turn:
@@ -262,16 +276,22 @@ def test_an_agent_that_is_not_kept_is_committed_first(
     assert notebook.told == [("end", "s1", ("one",)), ("shutdown", "s1", ())]
 
 
-def test_a_commit_that_a_drain_does_not_wait_for_extracts_nothing_twice(
-    open_room: Any, spec: Any, notebook: Any
+@pytest.mark.parametrize("failures", [0, 1])
+def test_a_commit_that_is_still_running_when_the_agent_is_closed_is_not_done_again(
+    open_room: Any, spec: Any, notebook: Any, failures: int
 ) -> None:
     """D2, D3, G2"""
-    room = open_room(memory=True)
+    room = open_room(memory=True, retry_first=300.0, retry_most=300.0)
     say(room, spec, "one")
+    fail(notebook, times=failures)
+    for _ in range(failures):
+        assert not room.commit(KEY)
     with Held(notebook, room):
         report = room.drain(deadline=0.1)
         assert report.abandoned == (KEY,)
-    assert notebook.told == [("end", "s1", ("one", "yes, one"))]
+        assert notebook.told[-2:] == [("end", "s1", ()), ("shutdown", "s1", ())]
+    handed = [texts for _, _, texts in notebook.told if texts]
+    assert handed == [("one", "yes, one")] * (failures + 1)
 
 
 @pytest.mark.parametrize("wedged", ["end", "shutdown"])

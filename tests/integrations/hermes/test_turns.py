@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from tools.interrupt import is_interrupted, set_interrupt
 
 from greenroom import Reason
-from greenroom.integrations.hermes import conclude, converse, converse_soon, fell_back
+from greenroom.integrations.hermes import conclude, converse, converse_soon
 
 KEY = "telegram:12345"
 
@@ -121,6 +122,28 @@ def test_an_agent_that_a_compression_took_elsewhere_is_left_as_it_is(open_room: 
         assert agent._cached_system_prompt == "You are Hermes."
 
 
+def test_an_agent_that_goes_to_another_conversation_takes_nothing_there(
+    open_room: Any, spec: Any
+) -> None:
+    """H3"""
+    room = open_room()
+    with room.turn(KEY, spec(), session_id="s1") as turn:
+        agent = turn.agent
+        agent._session_messages = [{"role": "user", "content": "hello"}]
+        agent._cached_system_prompt = "This is conversation s1."
+        agent._todo_store.write([{"id": "1", "content": "of s1", "status": "pending"}])
+        agent.session_total_tokens = 1000
+        agent._session_db_created = True
+    with room.turn(KEY, spec(), session_id="s2") as turn:
+        assert turn.agent is agent
+        assert agent.session_id == "s2"
+        assert agent._session_messages == []
+        assert agent._cached_system_prompt is None
+        assert agent._todo_store.read() == []
+        assert agent.session_total_tokens == 0
+        assert not agent._session_db_created
+
+
 def test_an_own_prepare_comes_after(open_room: Any, spec: Any) -> None:
     """I4"""
     seen: list[Any] = []
@@ -151,7 +174,6 @@ def test_after_a_fallback_the_next_turn_tries_the_agents_own_model_again(
     its = spec(url=endpoint.url, fallback_model=fallback_to(endpoint))
     with room.turn(KEY, its) as turn:
         result = converse(turn, "hello")
-        assert fell_back(turn.agent)
     assert result["final_response"] == "backup heard hello"
     room.settle(60.0)
     assert KEY not in room
@@ -159,7 +181,6 @@ def test_after_a_fallback_the_next_turn_tries_the_agents_own_model_again(
     endpoint.fail("test-model", 200)
     with room.turn(KEY, its) as turn:
         result = converse(turn, "hello")
-        assert not fell_back(turn.agent)
         assert turn.rebuild_reason is Reason.DISCARD
     assert result["final_response"] == "test-model heard hello"
     assert KEY in room
@@ -176,15 +197,42 @@ def test_a_turn_that_failed_is_not_counted(open_room: Any, spec: Any, endpoint: 
     assert not room.has_uncommitted(KEY)
 
 
-def test_whoever_runs_the_agent_otherwise_concludes_the_turn(open_room: Any, spec: Any) -> None:
+def test_an_agent_whose_fallback_has_failed_too_is_kept_and_tries_its_own_model_first(
+    open_room: Any, spec: Any, endpoint: Any
+) -> None:
+    """T4: another agent would fail in the same way, message after message."""
+    room = open_room()
+    endpoint.fail("test-model", 403)
+    endpoint.fail("backup", 403)
+    its = spec(url=endpoint.url, fallback_model=fallback_to(endpoint))
+    with room.turn(KEY, its) as turn:
+        assert converse(turn, "hello")["failed"]
+        agent = turn.agent
+    assert {request["model"] for request in endpoint.requests} == {"test-model", "backup"}
+    room.settle(60.0)
+    assert KEY in room
+
+    endpoint.fail("test-model", 200)
+    agent._rate_limited_until = 0.0  # for a minute, Hermes would not ask a model that has just refused
+    with room.turn(KEY, its) as turn:
+        assert turn.agent is agent
+        assert converse(turn, "and again")["final_response"] == "test-model heard and again"
+    room.settle(60.0)
+    assert KEY in room
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_whoever_runs_the_agent_otherwise_concludes_the_turn(
+    open_room: Any, spec: Any, failed: bool
+) -> None:
     """T4, T6"""
     room = open_room()
     with room.turn(KEY, spec()) as turn:
         turn.agent._fallback_activated = True
-        conclude(turn, {"failed": True})
+        conclude(turn, {"failed": failed})
     room.settle(60.0)
-    assert not turn.completed
-    assert KEY not in room
+    assert turn.completed is not failed
+    assert (KEY in room) is failed
 
 
 def test_on_an_event_loop_a_turn_blocks_nobody(open_room: Any, spec: Any, endpoint: Any) -> None:
@@ -234,4 +282,42 @@ def test_a_task_that_is_cancelled_keeps_the_agent_until_it_has_noticed(
     endpoint.let_go()
     with room.turn(KEY, spec(url=endpoint.url)) as turn:
         assert turn.reused
+        assert converse(turn, "and again")["final_response"] == "test-model heard and again"
+
+
+def test_a_task_that_is_cancelled_before_a_thread_is_free_asks_the_model_nothing(
+    open_room: Any, spec: Any, endpoint: Any
+) -> None:
+    """T4"""
+    go = threading.Event()
+
+    async def main() -> Any:
+        begun: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        async def turn_of_it() -> None:
+            async with room.turn(KEY, spec(url=endpoint.url)) as turn:
+                begun.set_result(turn)
+                await converse_soon(turn, "hello")
+
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        occupied = loop.run_in_executor(None, go.wait, 60.0)
+        task = asyncio.ensure_future(turn_of_it())
+        await begun
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not occupied.done(), "it was waited for"
+        go.set()
+        await loop.run_in_executor(None, bool)
+        return begun.result()
+
+    room = open_room()
+    try:
+        turn = asyncio.run(main())
+    finally:
+        go.set()
+    assert not turn.completed
+    assert not endpoint.requests
+    with room.turn(KEY, spec(url=endpoint.url)) as turn:
         assert converse(turn, "and again")["final_response"] == "test-model heard and again"
