@@ -43,7 +43,7 @@ Contenders take turns, each in a process of its own, so that a noisy moment hits
 | how cost grows with sessions | `make bench-scale` | half an hour; with `ARGS=--quick` a minute |
 | where the time goes | `make profile` | 3 minutes |
 | the long run | `make soak` | an hour; a trial: `ARGS="--duration 1m"` |
-| runtime, rooms, stores, gateway, webui | `make bench` | 18 minutes; one of them: `ARGS="--only rooms"` |
+| runtime, rooms, stores, gateway, webui | `make bench` | 18 minutes; one: `ARGS="--only rooms"` |
 | this page, from what was measured last | `python -m benchmarks.document` | a second |
 
 The raw figures of every repetition, the versions and the machine are in `benchmarks/results/`; a quick
