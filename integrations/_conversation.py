@@ -30,7 +30,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from greenroom.integrations._waiting import wait_ended
+from greenroom.integrations._waiting import await_on, wait_ended
 
 if TYPE_CHECKING:
     from greenroom import BuildContext, Turn
@@ -75,8 +75,7 @@ class Conversation(ABC):
         """Answer, piece by piece."""
         if not text:
             raise ValueError("there is nothing to answer: text is empty")
-        if self._run is not None:
-            await self._run.end()  # it was left by `break`, and is not closed yet
+        await self._end_left()
         self.interrupted = False
         run = self._run = _Run(self._answer(text))
         said: list[str] = []
@@ -111,10 +110,20 @@ class Conversation(ABC):
                 yield piece
 
     def interrupt(self) -> None:
-        """End the running answer soon, with what was said so far. From any thread; returns at once."""
+        """End the running answer soon, with what was said so far. From any thread; returns at once.
+
+        What was said and not taken yet is still to be taken.
+        """
         run = self._run
         if run is not None:
             run.interrupt()
+
+    async def _end_left(self) -> None:
+        """End a run that was left by `break`, and is not closed yet."""
+        while (left := self._run) is not None:
+            await left.end()
+            if self._run is left:
+                self._run = None
 
 
 class _Run:
@@ -126,6 +135,7 @@ class _Run:
 
     def __init__(self, pieces: AsyncGenerator[str, None]) -> None:
         self.interrupted = False
+        self._given_up = False
         self._stopped = False
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
@@ -141,11 +151,12 @@ class _Run:
         """What the run says, up to its end, or its error."""
         while (piece := await self._queue.get()) is not None:
             yield piece
-        if self._stopped and self._task.cancelled():
-            if not self.interrupted:
-                raise RuntimeError("another answer of this agent was begun: take one at a time")
-            return
-        self._task.result()
+        if self._given_up:
+            raise RuntimeError(
+                "this answer was given up: another answer was begun, or the agent released"
+            )
+        if not (self.interrupted and self._task.cancelled()):
+            self._task.result()
 
     def interrupt(self) -> None:
         """End it. From any thread."""
@@ -168,6 +179,10 @@ class _Run:
     async def end(self) -> None:
         """End it if it still runs, and wait until it has, whoever is cancelled meanwhile. Its error is
         told by `pieces`, or by nobody: whoever left did not want to know."""
+        self._given_up = True  # also if it is over, and only its last pieces wait to be taken
+        await await_on(self._loop, self._end)
+
+    async def _end(self) -> None:
         self._stop()
         await wait_ended(self._task)
         if not self._task.cancelled():

@@ -34,6 +34,9 @@ class History:
         self._exchanges: list[list[Any]] = []
         self.session_id = session_id
         """Which conversation this is."""
+        self.is_sure = True
+        """Whether it is what the store has. Not so after a write that failed or was given up with its
+        loop: nobody knows whether that came to something. Load another one."""
 
     def __repr__(self) -> str:
         return f"<History of {self.session_id!r}: {len(self._exchanges)} exchanges>"
@@ -85,7 +88,9 @@ class History:
         if self._store is not None:
             if not self._known:
                 await self._create()
+            self.is_sure = False
             await self._store.append_soon(self.session_id, role=self._role, content=content)
+            self.is_sure = True
         self._take(content)
 
     async def _create(self) -> None:

@@ -20,7 +20,7 @@ import inspect
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from greenroom.integrations._waiting import wait_ended
+from greenroom.integrations._waiting import await_on, wait_ended
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -69,18 +69,18 @@ class _Held:
 
     async def end(self) -> None:
         """Let it go on, and wait until it has ended. What it raises is raised here."""
-        if self._loop is asyncio.get_running_loop():
-            await self._end()
-        elif not self._loop.is_closed():
-            # The room could not release the agent on the loop that it was built on.
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._end(), self._loop))
+        # A room cannot always release an agent on the loop that it was built on.
+        await await_on(self._loop, self._end)
 
     async def _end(self) -> None:
         if not self._over.done():
             self._over.set_result(None)
         await wait_ended(self._task)
-        if self._ready.done() and not self._task.cancelled():
-            self._task.result()  # if it is not ready, `begin` has told
+        if self._task.cancelled():
+            return
+        error = self._task.exception()
+        if error is not None and self._ready.done():  # if it is not ready, `begin` has told
+            raise error
 
     async def _hold(self, function: AsyncGenerator[Any, None]) -> None:
         async with aclosing(function):

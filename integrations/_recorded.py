@@ -48,7 +48,9 @@ class RecordedConversation(Conversation):
         return (await self._read(session_id or self.session_id)).items
 
     async def release_clients(self) -> None:
-        """Let go of what was said, and of what was made for this session."""
+        """Let go of what was said, and of what was made for this session. An answer that still runs, for
+        it was left and not closed, is ended first."""
+        await self._end_left()
         self._histories.clear()
         await self._made.aclose()
 
@@ -66,7 +68,7 @@ class RecordedConversation(Conversation):
 
     async def _read(self, session_id: str) -> History:
         history = self._histories.get(session_id)
-        if history is None:
+        if history is None or not history.is_sure:
             history = History(self._store, self.key, session_id, role=self.role)
             await history.load()
         return history

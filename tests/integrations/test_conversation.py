@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sqlite3
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -15,7 +16,7 @@ import pytest
 
 from greenroom import Greenroom
 from greenroom.integrations._conversation import follow
-from greenroom.store import open_store
+from greenroom.store import StoreError, open_store
 from greenroom.testing import evict_now
 from tests.actors.actors import PATIENCE, in_thread
 from tests.integrations.framework import Silence, Told, echo, telling
@@ -154,6 +155,168 @@ def test_a_stream_that_was_left_and_not_closed_does_not_stop_the_next() -> None:
                 assert await turn.agent.history() == ["Again", "You said ", "Again."]
 
     asyncio.run(chat())
+
+
+def test_a_stream_whose_run_was_over_when_it_was_left_is_not_kept_in_the_place_of_the_next() -> None:
+    async def chat() -> None:
+        over = asyncio.Event()
+
+        async def tell(text: str) -> AsyncGenerator[str, None]:
+            async for piece in echo(text):
+                yield piece
+            over.set()
+
+        async with Greenroom(telling(tell)) as room, room.turn("a") as turn:
+            left = turn.agent.stream("Hello")
+            assert await anext(left) == "You said "
+            await over.wait()
+            turn.agent.script = Silence()
+            async with aclosing(turn.agent.stream("Again")) as new:
+                assert await anext(new) == "Let me "
+                with pytest.raises(RuntimeError, match="another answer"):
+                    [piece async for piece in left]
+                assert await turn.agent.history() == []
+                turn.agent.interrupt()
+                assert [piece async for piece in new] == ["think"]
+            assert await turn.agent.history() == ["Again", "Let me think", "…"]
+
+    asyncio.run(chat())
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_stream_that_was_left_on_another_loop_does_not_stop_the_next(running: bool) -> None:
+    loop = asyncio.new_event_loop()
+
+    async def leave(room: Greenroom) -> Any:
+        async with room.turn("a", ephemeral=True) as turn:
+            left = turn.agent.stream("Hello")
+            assert await anext(left) == "Let me "
+            return left
+
+    async def chat(room: Greenroom) -> None:
+        async with room.turn("a", ephemeral=True) as turn:
+            turn.agent.script = echo
+            assert await turn.agent.run("Again") == "You said Again."
+            assert turn.agent.ended == (["Hello", "Again"] if running else ["Again"])
+
+    with Greenroom(telling(Silence())) as room:
+        left = loop.run_until_complete(leave(room))
+        if running:
+            thread = in_thread(loop.run_forever)
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(PATIENCE)
+            asyncio.run(chat(room))
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(PATIENCE)
+        else:
+            asyncio.run(chat(room))
+        loop.run_until_complete(left.aclose())
+    loop.close()
+
+
+def test_a_stream_that_was_left_is_ended_before_its_agent_is_released() -> None:
+    """S1"""
+
+    async def chat() -> None:
+        async with Greenroom(telling(Silence())) as room:
+            async with room.turn("a", ephemeral=True) as turn:
+                agent = turn.agent
+                left = agent.stream("Hello")
+                assert await anext(left) == "Let me "
+            assert await asyncio.to_thread(evict_now, room, "a", PATIENCE)
+            assert agent.ended == ["Hello"]
+            with pytest.raises(RuntimeError, match="the agent released"):
+                [piece async for piece in left]
+
+    asyncio.run(chat())
+
+
+class _Steps:
+    """A store that takes a step of the loop before and after whatever it does."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    async def messages_soon(self, session_id: str) -> list[Any]:
+        await asyncio.sleep(0)
+        return [SimpleNamespace(role="told", content=content) for content in self.rows]
+
+    async def append_soon(self, session_id: str, *, role: str, content: Any) -> None:
+        await asyncio.sleep(0)
+        self.rows.append(content)
+        await asyncio.sleep(0)
+
+
+async def walk(text: str) -> AsyncGenerator[str, None]:
+    """Answer in two pieces, with a step before, between and after them, and two to end."""
+    try:
+        for piece in ("You said ", f"{text}."):
+            await asyncio.sleep(0)
+            yield piece
+        await asyncio.sleep(0)
+    finally:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+async def told_in(store: Any) -> Told:
+    context: Any = SimpleNamespace(key="a", session_id="a", store=store)
+    told = Told(context, walk)
+    await told.open(context)
+    return told
+
+
+def test_an_answer_whose_agent_is_released_by_force_is_ended_and_told_so() -> None:
+    """A room that closes waits for its turns until its deadline, and not longer."""
+
+    async def chat() -> None:
+        silence, store = Silence(), _Steps()
+        told = await told_in(store)
+        told.script = silence
+        answering = asyncio.create_task(told.run("Hello"))
+        await silence.reached.wait()
+        await told.release_clients()
+        assert told.ended == ["Hello"]
+        with pytest.raises(RuntimeError, match="the agent released"):
+            await answering
+        assert store.rows == []
+
+    asyncio.run(chat())
+
+
+@pytest.mark.parametrize("how", ["cancel", "interrupt"])
+def test_an_answer_that_is_ended_at_any_step_leaves_a_whole_history_and_no_run(how: str) -> None:
+    async def end_after(steps: int) -> bool:
+        """Whether it was over before."""
+        store = _Steps()
+        told = await told_in(store)
+        answering = asyncio.create_task(told.run("Hello"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        over = answering.done()
+        (answering.cancel if how == "cancel" else told.interrupt)()
+        if over or how == "interrupt":
+            said = await answering
+            if told.interrupted:
+                assert store.rows == [{"items": ["Hello", said, "…"]}]
+            else:
+                assert store.rows == [{"items": ["Hello", "You said ", "Hello."]}]
+        else:
+            with pytest.raises(asyncio.CancelledError):
+                await answering
+            assert store.rows in ([], [{"items": ["Hello", "You said ", "Hello."]}])
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert await told.history() == [item for row in store.rows for item in row["items"]]
+        assert await told.run("Again") == "You said Again."
+        assert (await told.history())[-3:] == ["Again", "You said ", "Again."]
+        return over
+
+    async def end_everywhere() -> int:
+        steps = 0
+        while not await end_after(steps):
+            steps += 1
+        return steps
+
+    assert asyncio.run(end_everywhere()) > 8
 
 
 def test_the_end_of_an_old_stream_is_not_the_end_of_the_new() -> None:
@@ -369,6 +532,76 @@ def test_what_an_agent_writes_keeps_it_and_what_another_process_writes_does_not(
             async with room.turn("a") as turn:
                 assert not turn.reused
                 assert (await turn.agent.history())[-1] == "from afar"
+
+    asyncio.run(chat())
+
+
+def test_an_answer_that_cannot_be_kept_is_an_error_and_the_turn_does_not_count(tmp_path: Path) -> None:
+    """T4"""
+    file = tmp_path / "chats.db"
+
+    def change(statement: str) -> None:
+        connection = sqlite3.connect(file)
+        connection.execute(statement)
+        connection.commit()
+        connection.close()
+
+    async def chat() -> None:
+        async with Greenroom(telling(echo), store=f"sqlite:///{file}") as room:
+            async with room.turn("a") as turn:
+                await turn.agent.run("1")
+            change(
+                "CREATE TRIGGER full BEFORE INSERT ON greenroom_messages "
+                "BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+            )
+            turn = room.turn("a")
+            heard: list[str] = []
+
+            async def talk() -> None:
+                async with turn:
+                    async for piece in turn.agent.stream("2"):
+                        heard.append(piece)
+
+            with pytest.raises(StoreError):
+                await talk()
+            assert heard == ["You said ", "2."]
+            assert not turn.completed
+            change("DROP TRIGGER full")
+            async with room.turn("a") as turn:
+                await turn.agent.run("3")
+                assert await turn.agent.history() == ["1", "You said ", "1.", "3", "You said ", "3."]
+
+    asyncio.run(chat())
+
+
+def test_a_write_that_failed_and_was_made_all_the_same_is_seen_in_the_next_answer() -> None:
+    class Unsure(_Steps):
+        async def append_soon(self, session_id: str, *, role: str, content: Any) -> None:
+            await super().append_soon(session_id, role=role, content=content)
+            if len(self.rows) == 1:
+                raise ConnectionError("gone before it could say that it was written")
+
+    async def chat() -> None:
+        told = await told_in(Unsure())
+        with pytest.raises(ConnectionError):
+            await told.run("1")
+        await told.run("2")
+        assert await told.history() == ["1", "You said ", "1.", "2", "You said ", "2."]
+
+    asyncio.run(chat())
+
+
+def test_an_exchange_that_is_whole_is_kept_though_its_turn_does_not_count() -> None:
+    """T4"""
+
+    async def chat() -> None:
+        async with Greenroom(telling(echo)) as room:
+            turn = room.turn("a")
+            async with turn:
+                await turn.agent.run("Hello")
+                turn.cancel()
+            assert not turn.completed
+            assert await told_of(room) == ["Hello", "You said ", "Hello."]
 
     asyncio.run(chat())
 

@@ -63,8 +63,7 @@ def test_own_turns_keep_the_agent_and_those_of_another_process_do_not(
     """H1, H2"""
 
     async def chat() -> None:
-        policy = Policy(lease_ttl=1.0)
-        async with Greenroom(conversations(host("one", "two")), store=url, policy=policy) as room:
+        async with Greenroom(conversations(host("one", "two")), store=url) as room:
             for text in ("1", "2"):
                 async with room.turn("a") as turn:
                     await turn.agent.run(text)
@@ -113,8 +112,7 @@ def test_a_commit_reads_what_was_said_and_has_the_same_number_on_every_try(
             raise LookupError("the memory provider is away")
 
     async def chat() -> None:
-        hook: Any = remember
-        build, hooks = conversations(host("one", "two")), AgentHooks(commit=hook)
+        build, hooks = conversations(host("one", "two")), AgentHooks(commit=remember)
         async with Greenroom(build, prepare=follow, hooks=hooks, store=url) as room:
             for text in ("1", "2"):
                 async with room.turn("a", session_id="x") as turn:
