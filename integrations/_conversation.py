@@ -71,8 +71,8 @@ class Conversation(ABC):
     async def _keep(self, text: str, said: str) -> None:  # noqa: B027
         """Keep an exchange that was interrupted. Where this is not overridden, nothing is kept."""
 
-    async def stream(self, text: str) -> AsyncGenerator[str, None]:
-        """Answer, piece by piece."""
+    async def stream(self, text: str, *, keep: bool = True) -> AsyncGenerator[str, None]:
+        """Answer, piece by piece. Without `keep`, the conversation does not remember it."""
         if not text:
             raise ValueError("there is nothing to answer: text is empty")
         await self._end_left()
@@ -84,6 +84,8 @@ class Conversation(ABC):
                 said.append(piece)
                 yield piece
             self.interrupted = run.interrupted
+            if not keep:
+                return
             if run.interrupted:
                 await self._keep(text, "".join(said))
             else:
@@ -95,17 +97,19 @@ class Conversation(ABC):
                 if self._run is run:
                     self._run = None
 
-    async def run(self, text: str) -> str:
+    async def run(self, text: str, *, keep: bool = True) -> str:
         """Answer in one piece."""
-        async with aclosing(self.stream(text)) as pieces:
+        async with aclosing(self.stream(text, keep=keep)) as pieces:
             return "".join([piece async for piece in pieces])
 
     async def answer(self, request: Any) -> AsyncGenerator[str, None]:
         """Answer a client of the gateway: `greenroom serve --agent module:factory`.
 
-        The conversation is ours: of what the client sent, the last message is taken.
+        The conversation is ours: of what the client sent, the last message is taken. Of a request whose
+        session ends with it, nothing is kept.
         """
-        async with aclosing(self.stream(_text_of(request.messages[-1]))) as pieces:
+        text, keep = _text_of(request.messages[-1]), not request.ephemeral
+        async with aclosing(self.stream(text, keep=keep)) as pieces:
             async for piece in pieces:
                 yield piece
 

@@ -9,12 +9,12 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from greenroom import Greenroom
+from greenroom.gateway import ChatRequest
 from greenroom.integrations._conversation import follow
 from greenroom.store import StoreError, open_store
 from greenroom.testing import evict_now
@@ -55,7 +55,8 @@ def test_an_answer_comes_in_one_piece_if_that_is_asked_for() -> None:
 )
 def test_a_client_of_the_gateway_is_answered_to_its_last_message(content: Any) -> None:
     async def chat() -> None:
-        request = SimpleNamespace(messages=[{"content": "before"}, {"role": "user", "content": content}])
+        said = [{"content": "before"}, {"role": "user", "content": content}]
+        request = ChatRequest(messages=tuple(said))
         async with Greenroom(telling(echo)) as room, room.turn("a") as turn:
             pieces = [piece async for piece in turn.agent.answer(request)]
             assert pieces == ["You said ", "Hello."]
@@ -66,11 +67,39 @@ def test_a_client_of_the_gateway_is_answered_to_its_last_message(content: Any) -
 @pytest.mark.parametrize("content", ["", None, [], [{"type": "image"}]])
 def test_nothing_is_refused_as_a_question(content: Any) -> None:
     async def chat() -> None:
-        request = SimpleNamespace(messages=[{"content": content}])
+        request = ChatRequest(messages=({"content": content},))
         async with Greenroom(telling(echo)) as room, room.turn("a", ephemeral=True) as turn:
             with pytest.raises(ValueError, match="nothing to answer"):
                 [piece async for piece in turn.agent.answer(request)]
 
+    asyncio.run(chat())
+
+
+def test_of_a_request_whose_session_ends_with_it_nothing_is_kept() -> None:
+    async def chat() -> None:
+        request = ChatRequest(messages=({"role": "user", "content": "Hello"},), ephemeral=True)
+        async with Greenroom(telling(echo)) as room:
+            async with room.turn("a") as turn:
+                assert [piece async for piece in turn.agent.answer(request)] == ["You said ", "Hello."]
+            assert await told_of(room) == []
+
+    asyncio.run(chat())
+
+
+def test_of_an_answer_that_is_not_to_be_kept_nothing_is_however_it_ends() -> None:
+    async def stop(text: str) -> AsyncGenerator[str, None]:
+        yield text
+        room.session("a").end(interrupt=True)
+        await asyncio.sleep(PATIENCE)
+
+    async def chat() -> None:
+        async with room:
+            async with room.turn("a") as turn:
+                assert await turn.agent.run("Hello", keep=False) == "Hello"
+                assert turn.agent.interrupted
+                assert await turn.agent.history() == []
+
+    room = Greenroom(telling(stop))
     asyncio.run(chat())
 
 
