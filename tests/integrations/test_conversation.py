@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -93,11 +94,10 @@ def test_of_an_answer_that_is_not_to_be_kept_nothing_is_however_it_ends() -> Non
         await asyncio.sleep(PATIENCE)
 
     async def chat() -> None:
-        async with room:
-            async with room.turn("a") as turn:
-                assert await turn.agent.run("Hello", keep=False) == "Hello"
-                assert turn.agent.interrupted
-                assert await turn.agent.history() == []
+        async with room, room.turn("a") as turn:
+            assert await turn.agent.run("Hello", keep=False) == "Hello"
+            assert turn.agent.interrupted
+            assert await turn.agent.history() == []
 
     room = Greenroom(telling(stop))
     asyncio.run(chat())
