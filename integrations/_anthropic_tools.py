@@ -63,7 +63,8 @@ class Toolbox:
         try:
             result = {"content": _as_content(await self._call(call["name"], call["input"]))}
         except ToolError as error:
-            result = {"content": _as_content(error.content), "is_error": True}
+            # The API takes an empty result, but no empty error.
+            result = {"content": _as_content(error.content) or "the tool failed", "is_error": True}
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -89,12 +90,14 @@ def interrupted(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_content(result: Any) -> Any:
-    """A tool's result as the API takes it: text, or blocks of content."""
+    """A tool's result as the API takes it: text, or blocks of content. It takes no blank text."""
     if isinstance(result, str):
-        return result.encode(errors="replace").decode()  # half a character cannot be sent, nor stored
+        whole = result.encode(errors="replace").decode()  # half a character cannot be sent, nor stored
+        return whole if whole.strip() else ""
     if isinstance(result, Iterable) and not isinstance(result, (bytes, Mapping)):
         blocks: list[Any] = [*result]
         if blocks and all(isinstance(block, dict) and "type" in block for block in blocks):
-            return json.loads(json.dumps(blocks, default=str))
+            blocks = json.loads(json.dumps(blocks, default=str))
+            return [b for b in blocks if b["type"] != "text" or str(b.get("text")).strip()] or ""
         result = blocks
     return "" if result is None else json.dumps(result, ensure_ascii=False, default=str)

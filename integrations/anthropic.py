@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from anthropic import Anthropic
-
 from greenroom.integrations._anthropic_tools import Toolbox, interrupted
 from greenroom.integrations._conversation import follow
 from greenroom.integrations._made import make
@@ -40,8 +38,8 @@ OURS = ("messages", "stream")
 WHOLE = ("end_turn", "stop_sequence", "pause_turn")
 """Why a message ends that is as the model meant it. Of others, what they say is all that is kept."""
 
-UNFINISHED = ("thinking", "redacted_thinking", "tool_use")
-"""What a message of the model cannot end with."""
+THOUGHTS = ("thinking", "redacted_thinking")
+"""What a message of the model cannot end with. (Nor with a call, unless its result comes next.)"""
 
 
 def conversations(
@@ -116,7 +114,7 @@ class ClaudeConversation(RecordedConversation):
 
     async def _make(self, context: BuildContext) -> None:
         self.client = await make(self.client, context, self._made)
-        if isinstance(self.client, Anthropic) or not hasattr(self.client, "messages"):
+        if not hasattr(self.client, "messages") or not hasattr(self.client, "__aenter__"):
             msg = f"conversations() needs an AsyncAnthropic, or what makes one, not {self.client!r}"
             raise TypeError(msg)
         tools = await make(self._tools, context, self._made)
@@ -166,7 +164,7 @@ class ClaudeConversation(RecordedConversation):
         calls = [block for block in content if block["type"] == "tool_use"]
         if reason != "tool_use":
             calls = []
-            if reason not in WHOLE or not content or content[-1]["type"] in UNFINISHED:
+            if reason not in WHOLE or not content or content[-1]["type"] in (*THOUGHTS, "tool_use"):
                 content = _only_text(content)
         if content:
             self._exchange.append({"role": "assistant", "content": content})
@@ -179,7 +177,7 @@ class ClaudeConversation(RecordedConversation):
         self._exchange.append({"role": "user", "content": content})
 
     async def _finish(self) -> None:
-        exchange, self._exchange = self._exchange, []
+        exchange, self._exchange = _settled(self._exchange), []
         if len(exchange) > 1:  # there is an answer
             await (await self._take_up()).add(exchange)
 
@@ -189,9 +187,6 @@ class ClaudeConversation(RecordedConversation):
             calls = [block for block in last["content"] if block["type"] == "tool_use"]
             if calls:
                 self._tell(calls)
-            else:  # a pause, after which the model was to go on
-                self._exchange.pop()
-                self._saying = [*_texts(last["content"]), *self._saying]
         content = _only_text([{"type": "text", "text": "".join(self._saying)}])
         if content:
             self._exchange.append({"role": "assistant", "content": content})
@@ -204,10 +199,26 @@ def _content(message: Any) -> list[dict[str, Any]]:
     return [block for block in blocks if block["type"] != "text" or block["text"].strip()]
 
 
-def _texts(content: list[dict[str, Any]]) -> list[str]:
-    return [block["text"] for block in content if block["type"] == "text"]
-
-
 def _only_text(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    text = "".join(_texts(content))
+    text = "".join(block["text"] for block in content if block["type"] == "text")
     return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _settled(exchange: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """An exchange without calls that nothing came of.
+
+    Tools that run at Anthropic's have their results in messages of the model: after a pause, in the next
+    one, which may never come, or be cut.
+    """
+    blocks = [block for message in exchange[1:] for block in message["content"]]
+    over = {block.get("tool_use_id") for block in blocks}
+    loose = {block["id"] for block in blocks if block["type"].endswith("tool_use")} - over
+    settled = exchange[:1]
+    for message in exchange[1:]:
+        content = [block for block in message["content"] if block.get("id") not in loose]
+        if len(content) < len(message["content"]):
+            while content and content[-1]["type"] in THOUGHTS:
+                content.pop()
+        if content:
+            settled.append({**message, "content": content})
+    return settled

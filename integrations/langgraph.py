@@ -12,8 +12,9 @@ the graph's checkpointer, and is read from there by every run: the agent remembe
 
 A graph that is run again after a run that was cut goes on with what that has left: a question without an
 answer, a call without its result. Here a run goes on from the last checkpoint that is *whole*: where the
-graph had come to its end, or asked its user something by `interrupt()`. What a cut run left stays in the
-checkpointer, on a branch that is not gone on with. `docs/langgraph.md` has the rest.
+graph had come to its end, or asked its user something by `interrupt()`, or was put by `update_state`.
+What a cut run left stays in the checkpointer, on a branch that is not gone on with. `docs/langgraph.md`
+has the rest.
 """
 
 from __future__ import annotations
@@ -145,7 +146,9 @@ class GraphConversation(Conversation):
         return [*state.values.get("messages", ())] if isinstance(state.values, dict) else []
 
     async def release_clients(self) -> None:
-        """Let go of what was made for this session."""
+        """Let go of what was made for this session. An answer that still runs, for it was left and not
+        closed, is ended first."""
+        await self._end_left()
         await self._made.aclose()
 
     async def close(self) -> None:
@@ -161,13 +164,16 @@ class GraphConversation(Conversation):
             given = Command(resume={state.interrupts[0].id: self.to_resume(text)})
         # With "exit" a run writes once, when it ends. The first run of a thread writes between its steps
         # as well, and first of all: so that there is a checkpoint to go back to, if it is cut.
-        options = {"durability": "exit" if state.metadata else "async", **self.options}
+        options = {"durability": "exit", **self.options}
+        if options["durability"] == "exit" and not state.metadata:
+            options["durability"] = "async"
         modes = [*dict.fromkeys((self.mode, "updates"))]
         said = False
         async with aclosing(self.graph.astream(given, config, stream_mode=modes, **options)) as parts:
-            async for *_, mode, part in parts:
+            async for *graph, mode, part in parts:
                 if mode == "updates" and ASKED in part:
-                    self.questions += part[ASKED]
+                    if not any(graph):  # a subgraph's question is the whole graph's as well
+                        self.questions += part[ASKED]
                 elif mode == self.mode and (piece := self.to_text(part)):
                     said = True
                     yield piece
@@ -202,11 +208,12 @@ class GraphConversation(Conversation):
 
 
 def _is_whole(state: Any) -> bool:
-    """Tell whether a run has come to its end here, or to a question.
+    """Tell whether a run has come to its end here, or to a question, or somebody has put it so.
 
     At its end nothing is left to do. That `next` is empty does not say so: it is, too, when all nodes of
     a step have ended, and the step has not. A question whose answer made its node fail is none any more:
     LangGraph would give it that same answer again.
     """
-    asks = state.interrupts and not any(task.error for task in state.tasks)
-    return not state.tasks or bool(asks)
+    if not state.tasks or any(task.error for task in state.tasks):
+        return not state.tasks
+    return bool(state.interrupts) or state.metadata.get("source") in ("update", "fork")

@@ -18,9 +18,9 @@ async def hang() -> str:
 
 
 async def main(url: str, endpoint: str, what: str) -> None:
-    async with AsyncAnthropic(base_url=endpoint, api_key="none", max_retries=0) as client:
+    async with AsyncAnthropic(base_url=endpoint, api_key="none", max_retries=0, timeout=240) as client:
         build = conversations(client, model="claude", tools=[hang])
-        policy = Policy(lease_ttl=1.0)
+        policy = Policy(lease_ttl=1.0 if what == "hang" else 15.0)  # whom nobody waits for may be slow
         async with Greenroom(build, prepare=follow, store=url, policy=policy) as room:
             for text in ["From afar"] if what == "answer" else ["From afar", "Hang"]:
                 async with room.turn("a") as turn:

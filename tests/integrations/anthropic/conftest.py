@@ -15,8 +15,15 @@ from typing import Any, Self
 import pytest
 
 HERE = Path(__file__).parent
-PATIENCE = 60.0
+PATIENCE = 240.0
 """Seconds after which a test that waits for something fails. Never how long something takes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Another process has to load the framework: a minute, on a machine that has much to do."""
+    for item in items:
+        if "another_process" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(2 * PATIENCE))
 
 
 @pytest.fixture
@@ -179,7 +186,19 @@ def problem_of(request: dict[str, Any]) -> str:
             return "the final block in an assistant message cannot be thinking"
         if (waiting or results) and not request.get("tools"):
             return "requests with tool_use or tool_result blocks must define tools"
+        if any(block.get("is_error") and not block["content"] for block in blocks):
+            return "content cannot be empty if is_error is true"
+    if request["messages"][-1]["role"] == "user" and (searches := unanswered(request["messages"])):
+        return f"web_search tool use with ids {searches} was found without a web_search_tool_result"
     return "" if request["messages"][0]["role"] == "user" else "first message must be the user's"
+
+
+def unanswered(messages: list[dict[str, Any]]) -> set[str]:
+    """The calls of Anthropic's own tools that are without a result."""
+    lists = [message["content"] for message in messages if isinstance(message["content"], list)]
+    blocks = [block for content in lists for block in content]
+    calls = {block["id"] for block in blocks if block["type"] == "server_tool_use"}
+    return calls - {block.get("tool_use_id") for block in blocks}
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import itertools
 from typing import Any
 
 import pytest
-from anthropic import Anthropic, AsyncAnthropic  # pyright: ignore[reportAttributeAccessIssue]  # not from this folder
+from anthropic import Anthropic, AnthropicBedrock, AsyncAnthropic  # pyright: ignore[reportAttributeAccessIssue]  # not from this folder
 
 from greenroom import AgentHooks, AgentSpec, BuildFailed, Greenroom, Policy
 from greenroom.integrations.anthropic import conversations, follow
@@ -15,7 +15,7 @@ from greenroom.testing import evict_now
 
 
 def client_of(running: Any) -> Any:
-    return AsyncAnthropic(base_url=running.url, api_key="none", max_retries=0)
+    return AsyncAnthropic(base_url=running.url, api_key="none", max_retries=0, timeout=240)
 
 
 async def said(agent: Any, session_id: str | None = None) -> list[str]:
@@ -94,11 +94,10 @@ def test_own_turns_keep_the_agent_and_those_of_another_process_do_not(
     """H1, H2"""
 
     async def chat() -> None:
-        policy = Policy(lease_ttl=1.0)
         async with (
             endpoint(["one"], ["two"], ["Said elsewhere."], ["three"]) as running,
             client_of(running) as client,
-            Greenroom(conversations(client, model="claude"), store=url, policy=policy) as room,
+            Greenroom(conversations(client, model="claude"), store=url) as room,
         ):
             for text in ("1", "2"):
                 async with room.turn("a") as turn:
@@ -154,8 +153,7 @@ def test_a_commit_reads_what_was_said_and_has_the_same_number_on_every_try(
 
     async def chat() -> None:
         async with endpoint(["one"], ["two"]) as running, client_of(running) as client:
-            hook: Any = remember
-            build, hooks = conversations(client, model="claude"), AgentHooks(commit=hook)
+            build, hooks = conversations(client, model="claude"), AgentHooks(commit=remember)
             async with Greenroom(build, prepare=follow, hooks=hooks, store=url) as room:
                 for text in ("1", "2"):
                     async with room.turn("a", session_id="x") as turn:
@@ -216,7 +214,11 @@ def test_a_client_made_for_a_session_is_closed_with_its_agent_and_a_shared_one_i
     asyncio.run(chat())
 
 
-@pytest.mark.parametrize("client", ["claude", Anthropic(api_key="none")], ids=["text", "sync"])
+@pytest.mark.parametrize(
+    "client",
+    ["claude", Anthropic(api_key="none"), AnthropicBedrock(aws_region="nowhere")],
+    ids=["text", "sync", "another platform's"],
+)
 def test_what_is_no_client_for_an_event_loop_is_told_at_once(client: Any) -> None:
     async def chat() -> None:
         async with Greenroom(conversations(client, model="claude")) as room:

@@ -74,6 +74,8 @@ def test_a_sync_tool_runs_on_a_thread_with_the_callers_context_variables() -> No
         (b"a", "\"b'a'\""),
         ("half \ud83d", "half ?"),
         (({"type": "text", "text": "a"},), [{"type": "text", "text": "a"}]),
+        (" \n", ""),
+        ([{"type": "text", "text": " "}], ""),
     ],
 )
 def test_whatever_a_tool_returns_the_model_is_told(result: Any, content: Any) -> None:
@@ -90,6 +92,7 @@ def test_whatever_a_tool_returns_the_model_is_told(result: Any, content: Any) ->
         (LookupError("no such city"), "LookupError: no such city"),
         (ToolError([{"type": "text", "text": "closed"}]), [{"type": "text", "text": "closed"}]),
         (LookupError("half \ud83d"), "LookupError: half ?"),
+        (ToolError(""), "the tool failed"),
         (asyncio.CancelledError("lost"), "CancelledError: lost"),
     ],
 )

@@ -18,7 +18,9 @@ from greenroom.integrations.anthropic import conversations, follow
 @asynccontextmanager
 async def talking_to(running: Any, url: str | None, **options: Any) -> AsyncIterator[Greenroom]:
     """A room of conversations with an endpoint."""
-    async with AsyncAnthropic(base_url=running.url, api_key="none", max_retries=0) as client:
+    async with AsyncAnthropic(
+        base_url=running.url, api_key="none", max_retries=0, timeout=240
+    ) as client:
         build = conversations(client, model="claude", **options)
         async with Greenroom(build, prepare=follow, store=url) as room:
             yield room
@@ -51,7 +53,7 @@ def kinds(messages: list[Any]) -> list[Any]:
     ]
 
 
-async def heard(stream: Any, until: str, then: Any) -> str:
+async def heard(stream: Any, until: str | None, then: Any) -> str:
     """Take the pieces of an answer, and do something when so much was said."""
     said = ""
     async for piece in stream:
@@ -282,22 +284,72 @@ def test_an_interruption_after_a_tool_keeps_the_call_and_its_result(url: str, en
     asyncio.run(chat())
 
 
-def test_an_interruption_after_a_pause_keeps_words_only(url: str, endpoint: Any) -> None:
-    """A search that the model was to go on with would be without its result."""
-    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+def search_of(number: int) -> dict[str, Any]:
+    return {"type": "server_tool_use", "id": f"s{number}", "name": "web_search", "input": {}}
+
+
+def found_of(number: int) -> dict[str, Any]:
+    return {"type": "web_search_tool_result", "tool_use_id": f"s{number}", "content": []}
+
+
+@pytest.mark.parametrize("cut", ["interrupted", "max_tokens"])
+def test_a_search_without_its_result_is_not_kept_of_an_answer_that_is_cut_after_pauses(
+    url: str, endpoint: Any, cut: str
+) -> None:
+    """The API would refuse the conversation from then on."""
 
     async def chat() -> None:
         pause = {"stop": "pause_turn"}
-        async with (
-            endpoint(["I search. ", search, pause], ["Found", ...], ["Here."]) as running,
-            talking_to(running, url) as room,
-        ):
+        answers = [
+            ["I search. ", search_of(1), pause],
+            [found_of(1), "And again. ", THOUGHT, search_of(2), pause],
+            [found_of(2), "Found", ... if cut == "interrupted" else {"stop": cut}],
+            ["Here."],
+        ]
+        async with endpoint(*answers) as running, talking_to(running, url) as room:
             async with room.turn("a") as turn:
-                await heard(turn.agent.stream("Go"), "I search. Found", turn.agent.interrupt)
+                until = "I search. And again. Found" if cut == "interrupted" else None
+                await heard(turn.agent.stream("Go"), until, turn.agent.interrupt)
+                assert turn.agent.interrupted == (cut == "interrupted")
             async with room.turn("a") as turn:
                 assert await turn.agent.run("Go on") == "Here."
-            assert kinds(running.requests[2]["messages"]) == ["text", ["text"], "text"]
-            assert texts(running.requests[2]["messages"]) == ["Go", "I search. Found", "Go on"]
+            sent = running.requests[3]["messages"]
+            first = ["text", "server_tool_use"]
+            assert kinds(sent) == ["text", first, ["web_search_tool_result", "text"], ["text"], "text"]
+            assert texts(sent) == ["Go", "I search. ", "And again. ", "Found", "Go on"]
+
+    asyncio.run(chat())
+
+
+def test_a_search_that_waits_for_a_tool_is_not_kept_if_that_is_interrupted(
+    url: str, endpoint: Any
+) -> None:
+    async def chat() -> None:
+        called = asyncio.Event()
+
+        async def slow() -> str:
+            """Take long."""
+            called.set()
+            await asyncio.get_running_loop().create_future()
+            return "never"
+
+        async with (
+            endpoint([search_of(1), call_of("slow")], ["Here."]) as running,
+            talking_to(running, url, tools=[slow]) as room,
+        ):
+            async with room.turn("a") as turn:
+                answering = asyncio.create_task(turn.agent.run("Go"))
+                await called.wait()
+                turn.agent.interrupt()
+                await answering
+            async with room.turn("a") as turn:
+                assert await turn.agent.run("Go on") == "Here."
+            assert kinds(running.requests[1]["messages"]) == [
+                "text",
+                ["tool_use"],
+                ["tool_result"],
+                "text",
+            ]
 
     asyncio.run(chat())
 
@@ -323,18 +375,18 @@ def test_an_interruption_before_the_first_word_keeps_nothing(url: str, endpoint:
 
 
 def test_a_pause_is_gone_on_after(url: str, endpoint: Any) -> None:
-    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
-
     async def chat() -> None:
+        pause = {"stop": "pause_turn"}
         async with (
-            endpoint(["I search. ", search, {"stop": "pause_turn"}], ["Found."]) as running,
+            endpoint(["I search. ", search_of(1), pause], [found_of(1), "Found."]) as running,
             talking_to(running, url) as room,
             room.turn("a") as turn,
         ):
             assert await turn.agent.run("Go") == "I search. Found."
             again = running.requests[1]["messages"]
             assert kinds(again) == ["text", ["text", "server_tool_use"]]
-            assert kinds(await turn.agent.history())[1:] == [["text", "server_tool_use"], ["text"]]
+            kept = [["text", "server_tool_use"], ["web_search_tool_result", "text"]]
+            assert kinds(await turn.agent.history())[1:] == kept
 
     asyncio.run(chat())
 

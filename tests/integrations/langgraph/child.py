@@ -31,7 +31,7 @@ async def main(url: str, threads: str, *texts: str) -> None:
     builder.add_edge(START, "agent")
     async with AsyncSqliteSaver.from_conn_string(threads) as saver:
         graph = builder.compile(checkpointer=saver)
-        policy = Policy(lease_ttl=1.0)
+        policy = Policy(lease_ttl=1.0 if "hang" in texts else 15.0)  # whom nobody waits for may be slow
         async with Greenroom(conversations(graph), prepare=follow, store=url, policy=policy) as room:
             for text in texts:
                 async with room.turn("a") as turn:

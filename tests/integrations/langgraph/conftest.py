@@ -24,8 +24,15 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 os.environ["LANGSMITH_TRACING"] = "false"  # traces would go to LangSmith
 
 HERE = Path(__file__).parent
-PATIENCE = 60.0
+PATIENCE = 240.0
 """Seconds after which a test that waits for something fails. Never how long something takes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Another process has to load the framework: a minute, on a machine that has much to do."""
+    for item in items:
+        if "another_process" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(2 * PATIENCE))
 
 
 @pytest.fixture
@@ -106,7 +113,7 @@ class Model(BaseChatModel):
                 yield ChatGenerationChunk(message=AIMessageChunk(piece))
             return
         async with (
-            httpx.AsyncClient(trust_env=False) as client,
+            httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client,
             client.stream("GET", self.url) as answer,
         ):
             async for line in answer.aiter_lines():

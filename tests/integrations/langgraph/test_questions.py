@@ -112,6 +112,39 @@ def test_questions_that_come_at_once_are_asked_one_after_the_other(saver: Any) -
     asyncio.run(chat())
 
 
+@pytest.mark.parametrize("subgraphs", [False, True])
+def test_a_question_of_a_subgraph_is_asked_once_and_waits_on_if_its_answer_is_cut(
+    saver: Any, subgraphs: bool
+) -> None:
+    async def chat() -> None:
+        begun = asyncio.Event()
+
+        async def ask(_: MessagesState) -> Any:
+            answers = [interrupt("Really?"), interrupt("Sure?")]
+            if "well" in answers:
+                begun.set()
+                await asyncio.get_running_loop().create_future()
+            return {"messages": [AIMessage(" and ".join(answers))]}
+
+        async with saver() as saving:
+            builder = StateGraph(MessagesState).add_node("inner", asking(None, ask))
+            graph = builder.add_edge(START, "inner").compile(checkpointer=saving)
+            build = conversations(graph, subgraphs=subgraphs)
+            async with Greenroom(build) as room, room.turn("a", ephemeral=True) as turn:
+                assert await turn.agent.run("delete it") == "Really?"
+                assert len(turn.agent.questions) == 1
+                assert await turn.agent.run("yes") == "Sure?"
+                answering = asyncio.create_task(turn.agent.run("well"))
+                await begun.wait()
+                answering.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await answering
+                assert await turn.agent.run("no") == "yes and no"
+                assert await texts(turn.agent) == ["delete it", "yes and no"]
+
+    asyncio.run(chat())
+
+
 @pytest.mark.parametrize("how", ["cancelled", "cancelled later", "interrupted", "interrupted later"])
 def test_a_question_waits_on_if_the_turn_that_answers_it_is_ended(saver: Any, how: str) -> None:
     """T4"""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -79,18 +79,39 @@ def test_what_another_process_said_is_known_to_the_agent_that_is_there(
     threads = str(tmp_path / "threads.db")
 
     async def chat() -> None:
-        async with AsyncSqliteSaver.from_conn_string(threads) as saving:
-            policy = Policy(lease_ttl=1.0)
-            async with Greenroom(conversations(graph_of(saving)), store=url, policy=policy) as room:
-                for text in ("1", "2"):
-                    async with room.turn("a") as turn:
-                        await turn.agent.run(text)
-                assert turn.reused
-                child = another_process(url, threads, "From afar")
-                assert await asyncio.to_thread(child.wait, patience) == 0
+        async with (
+            AsyncSqliteSaver.from_conn_string(threads) as saving,
+            Greenroom(conversations(graph_of(saving)), store=url) as room,
+        ):
+            for text in ("1", "2"):
                 async with room.turn("a") as turn:
-                    await turn.agent.run("3")
-                    assert await said(turn.agent) == ["1", "2", "From afar", "3"]
+                    await turn.agent.run(text)
+            assert turn.reused
+            child = another_process(url, threads, "From afar")
+            assert await asyncio.to_thread(child.wait, patience) == 0
+            async with room.turn("a") as turn:
+                await turn.agent.run("3")
+                assert await said(turn.agent) == ["1", "2", "From afar", "3"]
+
+    asyncio.run(chat())
+
+
+@pytest.mark.parametrize("node", [None, START], ids=["after the last node", "as an input"])
+@pytest.mark.parametrize("before", [[], ["Hi"]], ids=["first turn", "later turn"])
+def test_what_is_put_into_a_thread_between_turns_is_gone_on_from(
+    saver: Any, before: list[str], node: str | None
+) -> None:
+    async def chat() -> None:
+        async with saver() as saving:
+            graph = graph_of(saving)
+            async with Greenroom(conversations(graph)) as room, room.turn("a") as turn:
+                for text in before:
+                    await turn.agent.run(text)
+                news: Any = {"messages": [HumanMessage("News!")]}
+                await graph.aupdate_state({"configurable": {"thread_id": "a"}}, news, as_node=node)
+                assert await said(turn.agent) == [*before, "News!"]
+                await turn.agent.run("Hello")
+                assert await said(turn.agent) == [*before, "News!", "Hello"]
 
     asyncio.run(chat())
 
@@ -178,8 +199,7 @@ def test_a_commit_reads_what_was_said_and_has_the_same_number_on_every_try(
             raise LookupError("the memory provider is away")
 
     async def chat() -> None:
-        hook: Any = remember
-        hooks = AgentHooks(commit=hook)
+        hooks = AgentHooks(commit=remember)
         async with saver() as saving:
             build = conversations(graph_of(saving))
             async with Greenroom(build, prepare=follow, hooks=hooks, store=url) as room:

@@ -177,8 +177,11 @@ def test_an_interruption_before_the_first_word_keeps_nothing(saver: Any) -> None
     asyncio.run(chat())
 
 
+@pytest.mark.parametrize("before", [[], ["Hi", "Hi"]], ids=["first turn", "later turn"])
 @pytest.mark.parametrize("durability", [None, "exit", "async", "sync"])
-def test_a_call_of_a_tool_that_fails_is_not_gone_on_with(saver: Any, durability: str | None) -> None:
+def test_a_call_of_a_tool_that_fails_is_not_gone_on_with(
+    saver: Any, durability: str | None, before: list[str]
+) -> None:
     """T4"""
     failing = [True]
 
@@ -198,8 +201,9 @@ def test_a_call_of_a_tool_that_fails_is_not_gone_on_with(saver: Any, durability:
         async with saver() as saving:
             build = conversations(graph_of(saving, agent, tools), **options)
             async with Greenroom(build, prepare=follow) as room:
-                async with room.turn("a") as turn:
-                    await turn.agent.run("Hi")
+                for text in before[:1]:
+                    async with room.turn("a") as turn:
+                        await turn.agent.run(text)
                 turn = room.turn("a")
 
                 async def talk() -> None:
@@ -210,9 +214,10 @@ def test_a_call_of_a_tool_that_fails_is_not_gone_on_with(saver: Any, durability:
                     await talk()
                 assert not turn.completed
                 async with room.turn("a") as turn:
-                    assert await texts(turn.agent) == ["Hi", "Hi"]
-                    assert await turn.agent.run("there") == "Hi Hi there"
-                    assert await texts(turn.agent) == ["Hi", "Hi", "there", "Hi Hi there"]
+                    assert await texts(turn.agent) == before
+                    heard = " ".join([*before, "there"])
+                    assert await turn.agent.run("there") == heard
+                    assert await texts(turn.agent) == [*before, "there", heard]
 
     asyncio.run(chat())
 
