@@ -6,8 +6,10 @@ import asyncio
 import functools
 import re
 import shlex
+import socket
 import subprocess
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -300,18 +302,26 @@ def test_rows_do_not_move_from_under_the_pointer(troupe: Troupe, open_page: Open
 # The connection
 
 
+@pytest.fixture
+def kept_port() -> Iterator[int]:
+    """A port that nobody else is given, whether a server of ours listens there or has just left it."""
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # so that a server may have it, too
+        keeper.bind(("127.0.0.1", 0))
+        yield keeper.getsockname()[1]
+
+
 def test_a_lost_connection_is_shown_and_found_again(
-    troupe: Troupe, open_page: Open, monkeypatch: pytest.MonkeyPatch
+    troupe: Troupe, open_page: Open, kept_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(uvicorn, "Config", functools.partial(_on_port, kept_port, uvicorn.Config))
     with page_serving(troupe) as server:
         say(server, "before")
         page = open_page(server.url)
         connected(page)
-        port = server.port
     expect(page.locator("#link")).to_have_attribute("data-state", "lost")
     expect(page.get_by_role("alert").first).to_be_visible()
     expect(row(page, "local/before")).to_be_visible()  # what was last known
-    monkeypatch.setattr(uvicorn, "Config", functools.partial(_on_port, port, uvicorn.Config))
     with page_serving(Troupe()) as again:
         say(again, "after")
         connected(page)
