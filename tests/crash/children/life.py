@@ -38,6 +38,14 @@ def die_with_parent() -> None:
             os._exit(1)  # it ended just before
 
 
+def wait_for_locks() -> None:
+    """From now on, wait for a lock however long the process that has it is held up. A store gives up
+    soon on a row of the ledger: right where others wait for it, and nothing that is looked at here."""
+    from greenroom.store import _connect
+
+    _connect.PATIENCE = _connect.LEDGER_PATIENCE = 40.0
+
+
 def say(message: dict[str, Any]) -> None:
     """Write a line: in one piece, whatever other threads say, and however soon we are killed."""
     os.write(1, json.dumps(message, default=str).encode() + b"\n")

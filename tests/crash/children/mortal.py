@@ -19,7 +19,7 @@ from typing import Any
 
 from greenroom import Greenroom, Policy
 from greenroom.store import open_store
-from tests.crash.children.life import Agent, Memory, arguments, heard, say
+from tests.crash.children.life import Agent, Memory, arguments, heard, say, wait_for_locks
 from tests.crash.transcripts import PARTS, content
 
 
@@ -82,6 +82,7 @@ class Gateway:
 
 def main() -> None:
     given = arguments()
+    wait_for_locks()
     gateway = Gateway(given)
     if given.get("finish"):
         gateway.finish()

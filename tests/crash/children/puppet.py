@@ -15,7 +15,7 @@ import sqlite3
 import threading
 from typing import TYPE_CHECKING, Any
 
-from tests.crash.children.life import Agent, Memory, arguments, heard, kinds, say
+from tests.crash.children.life import Agent, Memory, arguments, heard, kinds, say, wait_for_locks
 
 if TYPE_CHECKING:
     from greenroom import Greenroom, Turn
@@ -104,6 +104,7 @@ class Puppet:
         """Open a room, with a store beside it to look at what it does."""
         from greenroom import Greenroom, Policy
 
+        wait_for_locks()
         self._memory = None if memory is None else Memory(memory)
         self.open_store(lane, url)
         self._room = Greenroom(self._build, policy=Policy(**policy), store=url)

@@ -16,7 +16,7 @@ from typing import Any
 
 from greenroom import Greenroom, Policy, TurnTimeout
 from greenroom.store import open_store
-from tests.crash.children.life import Agent, arguments, heard, say
+from tests.crash.children.life import Agent, arguments, heard, say, wait_for_locks
 from tests.crash.history import Noted
 
 
@@ -33,7 +33,7 @@ class Rival:
         while time.monotonic() < until:
             room = Greenroom(
                 lambda context: Agent(context, None),
-                policy=Policy(lease_ttl=10.0),
+                policy=Policy(lease_ttl=60.0),  # nobody's ends
                 store=self._store,
                 durability="normal",
             )
@@ -78,7 +78,9 @@ class Rival:
 
 
 def main() -> None:
-    rival = Rival(arguments())
+    given = arguments()
+    wait_for_locks()
+    rival = Rival(given)
     say({"ready": os.getpid()})
     for start in heard():
         rival.run(time.monotonic() + start["seconds"])
