@@ -4,105 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, Self
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-
-HERE = Path(__file__).parent
-PATIENCE = 240.0
-"""Seconds after which a test that waits for something fails. Never how long something takes."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Another process has to load the framework: a minute, on a machine that has much to do."""
-    for item in items:
-        if "another_process" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.timeout(2 * PATIENCE))
+from frameworks_kit import Endpoint, answer_head
+from frameworks_kit import another_process as another_process
+from frameworks_kit import no_thread_left as no_thread_left
+from frameworks_kit import patience as patience
+from frameworks_kit import pytest_collection_modifyitems as pytest_collection_modifyitems
+from frameworks_kit import url as url
 
 
-@pytest.fixture
-def patience() -> float:
-    return PATIENCE
-
-
-@pytest.fixture(autouse=True)
-def no_thread_left() -> Iterator[None]:
-    """Fail a test that leaves a thread of ours running."""
-    before = frozenset(threading.enumerate())
-    yield
-    deadline = time.monotonic() + PATIENCE
-    for thread in threading.enumerate():
-        if thread not in before and thread.name.startswith("greenroom") and thread.is_alive():
-            thread.join(max(0.0, deadline - time.monotonic()))
-            assert not thread.is_alive(), f"a thread was left behind: {thread.name}"
-
-
-class Endpoint:
+class Messages(Endpoint):
     """An endpoint that speaks Anthropic's Messages API, streamed.
 
-    Each request is given the next of `answers`: pieces of text, blocks in the API's form, `...` for
-    silence until the client hangs up, and `{"stop": reason}` for why the message ends; `None` is no
-    reason, and the connection ends there. A request that the API would not take is refused.
+    An answer is pieces of text, blocks in the API's form, `...` for silence until the client hangs up,
+    and `{"stop": reason}` for why the message ends; `None` is no reason, and the connection ends there.
+    A request that the API would not take is refused.
     """
 
-    def __init__(self, *answers: list[Any]) -> None:
-        self.answers = list(answers)
-        self.requests: list[dict[str, Any]] = []
-        self.hung_up = asyncio.Event()
-        """Set when a client has hung up in the silence."""
-        self._serving: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._begin, "127.0.0.1", 0)
-        host, port = self._server.sockets[0].getsockname()
-        self.url = f"http://{host}:{port}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        if self._serving:
-            await asyncio.wait(self._serving)
-
-    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve_and_close(reader, writer))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
-
-    async def _serve_and_close(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await self._serve(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client has hung up
-        finally:
-            writer.close()
-            try:
-                await writer.wait_closed()
-            except ConnectionError:
-                pass
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        length = int(head.partition("content-length:")[2].split()[0])
-        request = json.loads(await reader.readexactly(length))
-        self.requests.append(request)
-        if problem := problem_of(request):
+        if problem := problem_of(await self._take(reader)):
             body = {"type": "error", "error": {"type": "invalid_request_error", "message": problem}}
-            writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n")
-            writer.write(b"connection: close\r\n\r\n" + json.dumps(body).encode())
+            writer.write(answer_head("400 Bad Request", "application/json") + json.dumps(body).encode())
         else:
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
-            writer.write(b"connection: close\r\n\r\n")
-            if not await self._answer(self.answers.pop(0), writer):
-                await reader.read()
-                self.hung_up.set()
+            writer.write(answer_head("200 OK", "text/event-stream"))
+            if not self._answer(self.answers.pop(0), writer):
+                await self._be_silent(reader)
 
-    async def _answer(self, parts: list[Any], writer: asyncio.StreamWriter) -> bool:
+    def _answer(self, parts: list[Any], writer: asyncio.StreamWriter) -> bool:
         """Send an answer. False: it ends in silence."""
         usage = {"input_tokens": 1, "output_tokens": 1}
         message = {"id": "msg", "type": "message", "role": "assistant", "model": "claude"}
@@ -119,7 +50,6 @@ class Endpoint:
         text_open = False
         for part in parts:
             if part is ...:
-                await writer.drain()
                 return False
             if isinstance(part, dict) and "stop" in part:
                 stop = part["stop"]
@@ -202,32 +132,6 @@ def unanswered(messages: list[dict[str, Any]]) -> set[str]:
 
 
 @pytest.fixture
-def endpoint() -> type[Endpoint]:
+def endpoint() -> type[Messages]:
     """An endpoint, for `async with endpoint(["Hel", "lo"]) as running`."""
-    return Endpoint
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    """A store of the test's own."""
-    return f"sqlite:///{tmp_path}/chats.db"
-
-
-@pytest.fixture
-def another_process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start `child.py` with these arguments."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-P", str(HERE / "child.py"), *arguments],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+    return Messages

@@ -4,18 +4,18 @@ the place of Anthropic's, and the memory provider, which is whoever's, is a list
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from frameworks_kit import DOCS, blocks, run
 
 from greenroom import Greenroom
 from greenroom.integrations.anthropic import follow
 
-PAGE = Path(__file__).parents[3] / "docs" / "anthropic.md"
+PAGE = DOCS / "anthropic.md"
 
 SAID = [
     [{"type": "tool_use", "id": "call-1", "name": "weather", "input": {"city": "Rome"}}],
@@ -23,20 +23,6 @@ SAID = [
     ["You are ", "Ada."],
 ]
 """What the model says in the first program of the page."""
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-
-
-class Provider:
-    """A memory provider."""
-
-    def __init__(self) -> None:
-        self.extracted: list[tuple[str, int]] = []
-
-    async def extract(self, said: list[Any], idempotency_key: str) -> None:
-        self.extracted.append((idempotency_key, len(said)))
 
 
 @pytest.fixture
@@ -59,36 +45,17 @@ def elsewhere(endpoint: Any, patience: float) -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    elsewhere: Any,
-    patience: float,
-) -> Iterator[dict[str, Any]]:
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: Any) -> Iterator[dict[str, Any]]:
     """The names of the page, and what it printed. All but its first program are definitions."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", elsewhere.url)
-    before = frozenset(threading.enumerate())
-    names: dict[str, Any] = {"provider": Provider()}
-    for block in blocks("python"):
-        exec(compile(block, str(PAGE), "exec"), names)
-    (running,) = [
-        thread
-        for thread in threading.enumerate()
-        if thread not in before and thread.name.endswith("(run_forever)")
-    ]
-    yield names | {"printed": capsys.readouterr().out}
-    names["room"].close()
-    names["loop"].call_soon_threadsafe(names["loop"].stop)
-    running.join(patience)
-    assert not running.is_alive()
-    names["loop"].close()
+    with run(PAGE) as names:
+        yield names
 
 
 def test_the_first_program_prints_what_the_page_says(page: dict[str, Any]) -> None:
-    assert page["printed"] == blocks("text")[0]
+    assert page["printed"] == blocks(PAGE, "text")[0]
 
 
 def test_the_rest_of_the_page_works(page: dict[str, Any], elsewhere: Any, patience: float) -> None:

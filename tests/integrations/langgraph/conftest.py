@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import pytest
+from frameworks_kit import PATIENCE, Endpoint, answer_head
+from frameworks_kit import another_process as another_process
+from frameworks_kit import no_thread_left as no_thread_left
+from frameworks_kit import patience as patience
+from frameworks_kit import pytest_collection_modifyitems as pytest_collection_modifyitems
+from frameworks_kit import url as url
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
@@ -23,75 +25,21 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 os.environ["LANGSMITH_TRACING"] = "false"  # traces would go to LangSmith
 
-HERE = Path(__file__).parent
-PATIENCE = 240.0
-"""Seconds after which a test that waits for something fails. Never how long something takes."""
 
+class Lines(Endpoint):
+    """An endpoint that sends a line for each piece of an answer, and `...` for silence until the client
+    hangs up."""
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Another process has to load the framework: a minute, on a machine that has much to do."""
-    for item in items:
-        if "another_process" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.timeout(2 * PATIENCE))
-
-
-@pytest.fixture
-def patience() -> float:
-    return PATIENCE
-
-
-@pytest.fixture(autouse=True)
-def no_thread_left() -> Iterator[None]:
-    """Fail a test that leaves a thread of ours running."""
-    before = frozenset(threading.enumerate())
-    yield
-    deadline = time.monotonic() + PATIENCE
-    for thread in threading.enumerate():
-        if thread not in before and thread.name.startswith("greenroom") and thread.is_alive():
-            thread.join(max(0.0, deadline - time.monotonic()))
-            assert not thread.is_alive(), f"a thread was left behind: {thread.name}"
-
-
-class Endpoint:
-    """An endpoint that sends a line for each piece of the next of `answers`, and `...` for silence until
-    the client hangs up."""
-
-    def __init__(self, *answers: list[Any]) -> None:
-        self.answers = list(answers)
-        self.hung_up = asyncio.Event()
-        """Set when a client has hung up in the silence."""
-        self._serving: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._begin, "127.0.0.1", 0)
-        host, port = self._server.sockets[0].getsockname()
-        self.url = f"http://{host}:{port}/"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        if self._serving:
-            await asyncio.wait(self._serving)
-
-    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+    path = "/"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n")
+        writer.write(answer_head("200 OK", "text/plain"))
         for piece in self.answers.pop(0):
             if piece is ...:
-                await reader.read()
-                self.hung_up.set()
-                break
+                await self._be_silent(reader)
+                return
             writer.write(f"{piece}\n".encode())
-        writer.close()
-        try:
-            await writer.wait_closed()
-        except ConnectionError:
-            pass
 
 
 class Model(BaseChatModel):
@@ -121,9 +69,9 @@ class Model(BaseChatModel):
 
 
 @pytest.fixture
-def endpoint() -> type[Endpoint]:
+def endpoint() -> type[Lines]:
     """An endpoint, for `async with endpoint(["Hel", "lo"]) as running`."""
-    return Endpoint
+    return Lines
 
 
 @pytest.fixture
@@ -145,29 +93,3 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
                 yield saving
 
     return opened
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    """A store of the test's own."""
-    return f"sqlite:///{tmp_path}/room.db"
-
-
-@pytest.fixture
-def another_process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start `child.py` with these arguments."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-P", str(HERE / "child.py"), *arguments],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()

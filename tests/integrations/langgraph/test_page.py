@@ -4,62 +4,29 @@ whoever's, is a list."""
 from __future__ import annotations
 
 import asyncio
-import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from frameworks_kit import DOCS, blocks, run
 
 from greenroom import Greenroom
 from greenroom.integrations.langgraph import follow
 
-PAGE = Path(__file__).parents[3] / "docs" / "langgraph.md"
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-
-
-class Provider:
-    """A memory provider."""
-
-    def __init__(self) -> None:
-        self.extracted: list[tuple[str, int]] = []
-
-    async def extract(self, said: list[Any], idempotency_key: str) -> None:
-        self.extracted.append((idempotency_key, len(said)))
+PAGE = DOCS / "langgraph.md"
 
 
 @pytest.fixture
-def page(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    patience: float,
-) -> Iterator[dict[str, Any]]:
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """The names of the page, and what it printed. All but its two programs are definitions."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"provider": Provider()}
-    before = frozenset(threading.enumerate())
-    for block in blocks("python"):
-        exec(compile(block, str(PAGE), "exec"), names)
-    (running,) = [
-        thread
-        for thread in threading.enumerate()
-        if thread not in before and thread.name.endswith("(run_forever)")
-    ]
-    yield names | {"printed": capsys.readouterr().out}
-    names["room"].close()
-    names["loop"].call_soon_threadsafe(names["loop"].stop)
-    running.join(patience)
-    assert not running.is_alive()
-    names["loop"].close()
+    with run(PAGE) as names:
+        yield names
 
 
 def test_the_programs_print_what_the_page_says(page: dict[str, Any]) -> None:
-    assert page["printed"] == "".join(blocks("text"))
+    assert page["printed"] == "".join(blocks(PAGE, "text"))
 
 
 def test_the_rest_of_the_page_works(page: dict[str, Any], patience: float) -> None:

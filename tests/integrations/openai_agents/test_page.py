@@ -4,8 +4,6 @@ request is made, and the memory provider, which is whoever's, is a list."""
 from __future__ import annotations
 
 import asyncio
-import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,60 +11,29 @@ from typing import Any
 import pytest
 from agents import Agent
 from agents.testing import ScriptedModel, assistant_message
+from frameworks_kit import DOCS, blocks, run
 
 from greenroom import Greenroom
 from greenroom.integrations.openai_agents import conversations, follow
 
-PAGE = Path(__file__).parents[3] / "docs" / "openai-agents.md"
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+PAGE = DOCS / "openai-agents.md"
 
 
 def host(*texts: str) -> Any:
     return Agent(name="Host", model=ScriptedModel([[assistant_message(text)] for text in texts]))
 
 
-class Provider:
-    """A memory provider."""
-
-    def __init__(self) -> None:
-        self.extracted: list[tuple[str, int]] = []
-
-    async def extract(self, said: list[Any], idempotency_key: str) -> None:
-        self.extracted.append((idempotency_key, len(said)))
-
-
 @pytest.fixture
-def page(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    patience: float,
-) -> Iterator[dict[str, Any]]:
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """The names of the page, and what it printed. All but its first program are definitions."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    before = frozenset(threading.enumerate())
-    names: dict[str, Any] = {"provider": Provider()}
-    for block in blocks("python"):
-        exec(compile(block, str(PAGE), "exec"), names)
-    (running,) = [
-        thread
-        for thread in threading.enumerate()
-        if thread not in before and not thread.name.startswith("greenroom")
-    ]
-    yield names | {"printed": capsys.readouterr().out}
-    names["room"].close()
-    names["loop"].call_soon_threadsafe(names["loop"].stop)
-    running.join(patience)
-    assert not running.is_alive()
-    names["loop"].close()
+    with run(PAGE) as names:
+        yield names
 
 
 def test_the_first_program_prints_what_the_page_says(page: dict[str, Any]) -> None:
-    assert page["printed"] == blocks("text")[0]
+    assert page["printed"] == blocks(PAGE, "text")[0]
 
 
 def test_the_rest_of_the_page_works(page: dict[str, Any], patience: float) -> None:
