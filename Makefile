@@ -33,9 +33,11 @@ small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
 not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,actors/simulation bench browser \
   cli crash room/test_coherence.py simulation store supervisor/test_meter.py test_documentation.py \
   test_house.py test_packaging.py test_spec.py) \
-  $(filter-out $(about_threads),$(wildcard tests/gateway/* tests/stress/test_*.py)))
+  $(filter-out $(about_threads),$(wildcard tests/gateway/* tests/integrations/* tests/stress/test_*.py)))
 about_threads := $(addprefix tests/,gateway/test_admission.py gateway/test_answers.py \
-  gateway/test_performance.py stress/test_room_target.py stress/test_run.py stress/test_watched.py)
+  gateway/test_performance.py integrations/test_hermes_webui.py integrations/test_hermes_webui_drain.py \
+  integrations/test_hermes_webui_threads.py stress/test_room_target.py stress/test_run.py \
+  stress/test_watched.py)
 
 # The modules that decide and do nothing. Their own tests alone take every branch of them.
 comma := ,
