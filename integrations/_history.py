@@ -75,10 +75,6 @@ class History:
         """Let the conversation consist of these from now on. What the store has stays there."""
         await self._write({"items": list(items), "anew": True})
 
-    def forget(self) -> None:
-        """Let go of what is in memory."""
-        self._exchanges = []
-
     async def _write(self, content: dict[str, Any]) -> None:
         writing = asyncio.ensure_future(self._append(content))
         await wait_ended(writing)

@@ -9,7 +9,7 @@ from types import ModuleType
 from tests.house import BARE_NAMES, ROOT
 
 SWITCH_INTERVAL = "GREENROOM_SWITCH_INTERVAL"
-"""The environment variable for `sys.setswitchinterval`, in seconds. `make test` sets it for its first pass."""
+"""The environment variable for `sys.setswitchinterval`, in seconds. `make test` sets it at first."""
 
 
 def threads_left(before: Collection[threading.Thread], *, grace: float) -> list[threading.Thread]:
