@@ -9,7 +9,7 @@ WORKERS ?= auto
 ARGS ?=
 
 python := $(VENV)/bin/python
-version := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+version := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2] + sys.abiflags)' 2>/dev/null)
 pip_install := $(python) -m pip install --quiet --disable-pip-version-check
 
 # The stamps are written last: an environment that was interrupted halfway has none, and is made again.
@@ -39,6 +39,14 @@ about_threads := $(addprefix tests/,gateway/test_admission.py gateway/test_answe
   integrations/test_hermes_webui_threads.py stress/test_room_target.py stress/test_run.py \
   stress/test_watched.py)
 
+# The tests of the heart, without PostgreSQL, other processes and long ranges of seeds.
+quick := -m "not long and not postgres" $(addprefix tests/,actors room simulation store supervisor)
+
+# Root on Debian may. apt-get needs the programs of administrators, which are not on every PATH.
+may_install := test "$$(id -u)" = 0 && command -v apt-get && apt-get update -qq
+apt_install := PATH="$$PATH:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends
+no_cluster := sed -i 's/^\#*create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
+
 # The modules that decide and do nothing. Their own tests alone take every branch of them.
 comma := ,
 space := $(subst ,, )
@@ -54,14 +62,20 @@ tests_of_pure := $(addprefix tests/,actors/test_coherence.py actors/test_lifecyc
 integrations := $(notdir $(patsubst %/requirements.txt,%,$(wildcard tests/integrations/*/requirements.txt)))
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-integrations $(addprefix test-,$(integrations)) browser behaviours coverage check format bench bench-peers bench-scale profile serve histories soak crash stress leaks conformance clean
+.PHONY: help test quick pythons test-integrations $(addprefix test-,$(integrations)) browser postgres behaviours coverage check format bench bench-peers bench-scale profile serve histories soak crash stress leaks conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: $(ready) browser ## run all tests, those about threads first with a tiny thread switch interval
+test: $(ready) browser postgres ## run all tests, those about threads first with a tiny thread switch interval
 	$(small_switch_interval) $(pytest) $(not_about_threads) $(ARGS)
 	$(pytest) $(ARGS)
+
+quick: $(ready) ## run the tests of the heart, but for the long ones, in half a minute
+	$(pytest) $(quick) $(ARGS)
+
+pythons: ## run the quick tests on every Python that is found: 3.11 to 3.15, with a GIL and without
+	@$(PYTHON) -m tests.pythons -n $(WORKERS) $(quick) $(ARGS)
 
 test-integrations: $(addprefix test-,$(integrations)) ## run the tests with the frameworks that integrations are for
 
@@ -79,10 +93,15 @@ $(VENV)-%/.ready-$(version): tests/integrations/%/requirements.txt setup.cfg pyp
 
 browser: ## install Chromium for the tests of the page, where that may be done
 	@{ command -v chromium || command -v chromium-browser || command -v google-chrome || \
-	  test -n "$$GREENROOM_CHROMIUM" || { test "$$(id -u)" = 0 && command -v apt-get && apt-get update -qq && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; }; } \
+	  test -n "$$GREENROOM_CHROMIUM" || { $(may_install) && $(apt_install) chromium; }; } \
 	  >/dev/null 2>&1 || echo "The tests of the page do not run: there is no Chromium, and only root" \
 	  "on Debian can have it installed here. (Another one: GREENROOM_CHROMIUM=path)"
+
+postgres: $(ready) ## install PostgreSQL for the tests of the store, where there is none and that may be done
+	@{ $(python) -m tests.postgres || { $(may_install) && $(apt_install) postgresql-common && \
+	  $(no_cluster) && $(apt_install) postgresql; }; } \
+	  >/dev/null 2>&1 || echo "The tests with PostgreSQL do not run: there is no server, and only root" \
+	  "on Debian can have one installed here. (A running one: GREENROOM_POSTGRES=url)"
 
 behaviours: $(ready) ## run the tests of the design's numbered behaviours, and print which has which
 	$(pytest) -p tests.behaviours $(ARGS)

@@ -42,16 +42,13 @@ def name_of(call: Callable[..., Any]) -> str:
     return str(getattr(plain, "__qualname__", type(plain).__qualname__))
 
 
-MARK = "_is_coroutine_mark"
-"""What `inspect.markcoroutinefunction()` leaves on a function that only returns a coroutine."""
-
-
 def is_async(call: Callable[..., Any]) -> bool:
     """Tell whether calling this makes a coroutine."""
     call = _without_arguments(call)
     plain = call.__func__ if isinstance(call, types.MethodType) else call
-    if isinstance(plain, types.FunctionType) and not hasattr(plain, MARK):
-        # inspect comes to the same, and takes much longer: it looks for all that could be there.
+    if isinstance(plain, types.FunctionType) and not plain.__dict__:
+        # The flags tell all there is to know about a function without attributes: it carries no mark of
+        # `inspect.markcoroutinefunction()`. inspect says the same, and takes ten times as long.
         return bool(plain.__code__.co_flags & inspect.CO_COROUTINE)
     return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
         getattr(type(call), "__call__", None)  # noqa: B004  # an object whose __call__ is async

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr, _ActorStop
+from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
-from greenroom.messages import ChildFailed
+from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def _set(mailbox: Mailbox, message: ProxySetAttr) -> None:
     setattr(owner, last, message.value)
 
 
-def _stop(mailbox: Mailbox, _: _ActorStop) -> None:
+def _stop(mailbox: Mailbox, _: StopActor) -> None:
     mailbox.stop()
 
 
@@ -52,7 +52,7 @@ SPECIAL: dict[type, Callable[[Mailbox, Any], Any]] = {
     ProxyCall: _call,
     ProxyGetAttr: _get,
     ProxySetAttr: _set,
-    _ActorStop: _stop,
+    StopActor: _stop,
     ChildFailed: _child_failed,
 }
 """One look-up by exact class, in the place of pykka's chain of `isinstance`."""

@@ -31,6 +31,7 @@ import pykka
 
 from greenroom.actors._courtesy import give_way
 from greenroom.actors._errors import WouldBlock
+from greenroom.actors._loops import running_loop
 from greenroom.actors._threads import LOCAL
 
 if TYPE_CHECKING:
@@ -377,7 +378,7 @@ def _wake_loop(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> N
         if not done.done():
             done.set_result(None)
 
-    if asyncio._get_running_loop() is loop:
+    if running_loop() is loop:
         wake()
         return
     try:

@@ -21,10 +21,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import pykka
-from pykka.messages import _ActorStop
 
 from greenroom.actors._future import Future
-from greenroom.messages import ChildFailed
+from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +156,7 @@ class Life:
                 message.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # a child of ours
             elif future is None:
                 self.runtime._dead_letter(self, message)
-            elif type(message) is not _ActorStop:
+            elif type(message) is not StopActor:
                 _refuse(future, f"{self} stopped before handling the message")
             elif self._ended is None:
                 _answer(future)

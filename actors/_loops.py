@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from greenroom.actors._timers import Timer
     from greenroom.actors._workers import Work
 
-__all__ = ["Loops", "usable"]
+__all__ = ["Loops", "running_loop", "usable"]
 
 logger = logging.getLogger("greenroom.actors")
 
@@ -175,6 +175,14 @@ class _Running:
         if ended or self.loop.is_closed():
             return
         self._loops.write_off(self._work, self.loop)
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs on this thread, if one does."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def usable(loop: asyncio.AbstractEventLoop | None) -> asyncio.AbstractEventLoop | None:

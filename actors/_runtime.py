@@ -19,7 +19,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import pykka
-from pykka.messages import _ActorStop
 
 from greenroom.actors._actor import Actor, _start
 from greenroom.actors._calls import (
@@ -41,6 +40,7 @@ from greenroom.actors._stats import RuntimeStats, Tally
 from greenroom.actors._threads import LOCAL, Birth
 from greenroom.actors._timers import Clock, ManualClock, ManualTimers, Timer, Timers, TimerThread
 from greenroom.actors._workers import Work, Workers
+from greenroom.messages import StopActor
 
 if TYPE_CHECKING:
     import asyncio
@@ -276,7 +276,7 @@ class Runtime:
         return [m for m in mailboxes if isinstance(m, Mailbox) and m.runtime is self]
 
     def _stop_mailbox(self, mailbox: Mailbox) -> Future[None]:
-        message = _ActorStop()
+        message = StopActor()
         future = mailbox.create_future(message)
         try:
             mailbox.deliver(message, future)
@@ -304,7 +304,7 @@ class Runtime:
             self._stop_mailbox(mailbox)
 
     def _when_stopped(self, mailbox: Mailbox) -> Future[None]:
-        future = self._stop_waiters.setdefault(mailbox, mailbox.create_future(_ActorStop()))
+        future = self._stop_waiters.setdefault(mailbox, mailbox.create_future(StopActor()))
         if mailbox.state == CLOSED:
             self._stop_waiters.pop(mailbox, None)
             future._resolve((None, None))

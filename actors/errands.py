@@ -16,7 +16,7 @@ import pykka
 
 from greenroom.actors._calls import is_async
 from greenroom.actors._errors import RuntimeClosed, WorkNotBegun, WorkTimedOut
-from greenroom.actors._loops import usable
+from greenroom.actors._loops import running_loop, usable
 from greenroom.actors.errors import LostOwnership
 from greenroom.actors.hooks import forget_transcript
 from greenroom.messages import (
@@ -292,7 +292,7 @@ def _run_to_its_end(awaitable: Awaitable[Any]) -> None:
     async def awaited() -> None:
         await awaitable
 
-    loop = asyncio._get_running_loop()
+    loop = running_loop()
     if loop is None:
         asyncio.run(awaited())
     else:

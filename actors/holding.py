@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import _get_running_loop
 from contextvars import ContextVar
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,8 +23,7 @@ _HELD: ContextVar[Held | None] = ContextVar("greenroom_turns", default=None)
 
 def hold(turn: BeginTurn) -> None:
     """Note that this caller is in this turn."""
-    task = None if _get_running_loop() is None else asyncio.current_task()
-    _HELD.set((turn, get_ident(), task, _HELD.get()))
+    _HELD.set((turn, get_ident(), _current_task(), _HELD.get()))
 
 
 def let_go(turn: BeginTurn) -> None:
@@ -42,13 +40,20 @@ def held_here() -> tuple[BeginTurn, ...]:
     held = _HELD.get()
     if held is None:
         return ()
-    thread, task = get_ident(), None if _get_running_loop() is None else asyncio.current_task()
+    thread, task = get_ident(), _current_task()
     return tuple(h[0] for h in _each(held) if (h[1] == thread if h[2] is None else h[2] is task))
 
 
 def held_around() -> tuple[BeginTurn, ...]:
     """The turns that this caller was begun in. Perhaps somebody in them waits for this caller."""
     return tuple(held[0] for held in _each(_HELD.get()))
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no event loop runs on this thread
+        return None
 
 
 def _each(held: Held | None) -> Iterator[Held]:

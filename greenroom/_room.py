@@ -18,6 +18,7 @@ from greenroom._stores import open_store
 from greenroom._turn import Turn
 from greenroom.actors import AgentHooks, Board, NotSettled, Policy, RoomClosed, Runtime, Settings
 from greenroom.actors._calls import check_function, check_wait, is_async
+from greenroom.actors._loops import running_loop
 from greenroom.actors.bookkeeping import Bookkeeping, check_durability, check_names
 from greenroom.actors.holding import held_around
 from greenroom.messages import (
@@ -239,7 +240,7 @@ class Greenroom(RoomEnd):
             signature=signature_of(spec),
             session_id=session_id or key,
             weight=self._board.weigh(key, agent),
-            loop=asyncio._get_running_loop(),
+            loop=running_loop(),
         )
         self._ask_session(key, request, create=True)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
+from greenroom.actors._loops import running_loop
 from greenroom.actors.holding import held_here, hold, let_go
 from greenroom.messages import BeginTurn, DescribeSession, EndTurn
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
     from types import TracebackType
 
@@ -161,7 +162,7 @@ class Turn:
     # On an event loop.
 
     async def __aenter__(self) -> Self:
-        request = self._ask_for_turn(asyncio._get_running_loop())
+        request = self._ask_for_turn(running_loop())
         self._session, granted = await self._room._begin_async(self._key, request)
         self._agent = granted.agent
         self.reused = granted.reused

@@ -66,7 +66,7 @@ from greenroom.messages._ledger import (
 )
 from greenroom.messages._protocol import Notice, Request, message
 from greenroom.messages._reason import Reason
-from greenroom.messages._runtime import ChildFailed
+from greenroom.messages._runtime import ChildFailed, StopActor
 from greenroom.messages._session import (
     AbandonSession,
     AdoptAgent,
@@ -222,6 +222,7 @@ __all__ = [
     "SettleRoom",
     "Standing",
     "StartCommit",
+    "StopActor",
     "StopListening",
     "StoreAnswered",
     "StoreFailure",

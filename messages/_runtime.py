@@ -8,7 +8,7 @@ import pykka
 
 from greenroom.messages._protocol import message
 
-__all__ = ["ChildFailed"]
+__all__ = ["ChildFailed", "StopActor"]
 
 
 @message()
@@ -32,3 +32,8 @@ class ChildFailed:
 
     waiting: tuple[Any, ...]
     """The messages that were waiting when it failed, in order. They stay in the mailbox."""
+
+
+@message()
+class StopActor:
+    """Stop, behind what was sent before."""

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 
 from greenroom.actors import Runtime
@@ -39,9 +38,13 @@ LONGEST = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest: no worker is to be left with it in the end, when the others have
-    nothing to do any more."""
+    """Mark what needs PostgreSQL, and begin with what takes longest: no worker is to be left with it in
+    the end, when the others have nothing to do any more."""
+    for item in items:
+        if "postgresql" in item.name or "postgres_server" in getattr(item, "fixturenames", ()):
+            item.add_marker("postgres")
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
@@ -83,6 +86,11 @@ def handlers_take_their_time() -> Iterator[None]:
 def patient_clients() -> Iterator[None]:
     """An HTTP client gives up after 5 seconds, unless it is told otherwise. On a busy machine a server
     may take longer to come to its turn; a test that is about time says so itself."""
+    try:
+        from httpx._config import DEFAULT_TIMEOUT_CONFIG
+    except ModuleNotFoundError:  # the tests of the heart need no HTTP client
+        yield
+        return
     with pytest.MonkeyPatch.context() as patch:
         for part in ("connect", "read", "write", "pool"):
             patch.setattr(DEFAULT_TIMEOUT_CONFIG, part, PATIENCE)

@@ -44,6 +44,9 @@ SIGNALS = frozenset({"Event", "Barrier"})
 
 LOCKSMITHS = frozenset({"threading", "_thread", "asyncio", "asyncio.locks", "multiprocessing"})
 
+DOCUMENTED = frozenset({"os._exit", "sys._is_gil_enabled", "_thread", "_thread.start_new_thread"})
+"""Public in spite of their underscore: the documentation of Python has them."""
+
 Imported = tuple[int, str, str]
 """The line of an import, its dotted name in full, and the name that it binds."""
 
@@ -114,6 +117,29 @@ def locks(source: str) -> list[str]:
     return [
         f"line {line}: {what}: what needs one belongs into a mailbox" for line, what in sorted(found)
     ]
+
+
+def private_names(source: str) -> list[str]:
+    """Private names that are imported from other people's modules, or read there."""
+    tree = ast.parse(source)
+    bound = {name: dotted for _, dotted, name in imports(tree) if folder_of(dotted) is None}
+    found = {(line, dotted) for line, dotted, name in imports(tree) if name in bound}
+    found |= {
+        (node.lineno, f"{bound[node.value.id]}.{node.attr}")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in bound
+    }
+    return [
+        f"line {line}: {dotted} is private"
+        for line, dotted in sorted(found)
+        if dotted not in DOCUMENTED and any(map(_is_private, dotted.split(".")))
+    ]
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
 
 
 def untidy_init(source: str) -> list[str]:

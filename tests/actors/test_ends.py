@@ -394,7 +394,8 @@ def test_closing_answers_for_work_that_is_still_running() -> None:
     gate.open()
 
 
-def test_closing_answers_for_async_work_that_blocks_the_loop() -> None:
+def test_closing_answers_for_async_work_that_blocks_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("greenroom.actors._loops.GRACE", 0.01)
     runtime = Runtime()
     gate = Gate()
 
@@ -591,6 +592,7 @@ def test_finalisers_may_drop_replies_while_a_helper_is_being_started() -> None:
         gc.set_threshold(*threshold)
 
 
+@pytest.mark.long
 def test_a_reply_that_is_alive_at_the_end_of_the_program_does_not_keep_it() -> None:
     script = (
         "from greenroom.actors import Actor\n"

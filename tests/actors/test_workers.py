@@ -261,6 +261,7 @@ def test_a_timeout_that_makes_no_sense_is_refused(runtime: Runtime, timeout: flo
         runtime.submit(print, timeout=timeout)
 
 
+@pytest.mark.long
 def test_wedged_work_does_not_keep_the_process_alive() -> None:
     script = (
         "import threading\n"

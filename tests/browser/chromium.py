@@ -7,8 +7,9 @@ import os
 import shutil
 from collections.abc import Iterator
 
-import pytest
 from playwright.sync_api import Browser, sync_playwright
+
+from tests.required import missing
 
 __all__ = ["browsing", "chromium_path", "need_chromium"]
 
@@ -34,13 +35,9 @@ def chromium_path() -> str | None:
 
 
 def need_chromium() -> None:
-    """Skip a module, in one line, where there is no browser. With `GREENROOM_BROWSER=required`, fail."""
-    if chromium_path() is not None:
-        return
-    missing = f"the page was not tested: no {', '.join(NAMES)} in PATH, and no GREENROOM_CHROMIUM"
-    if os.environ.get("GREENROOM_BROWSER") == "required":
-        pytest.fail(missing, pytrace=False)
-    pytest.skip(missing, allow_module_level=True)
+    """Skip a module, in one line, where there is no browser."""
+    if chromium_path() is None:
+        missing("browser", f"there is no {', '.join(NAMES)} in PATH, and no GREENROOM_CHROMIUM")
 
 
 @contextlib.contextmanager

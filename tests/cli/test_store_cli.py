@@ -17,7 +17,7 @@ import pytest
 
 from greenroom.__main__ import main
 from greenroom.store import Store, open_store
-from tests.store.urls import PostgresServer
+from tests.postgres import PostgresServer
 
 COMMANDS = ("info", "check", "dirty", "retry --all", "vacuum", "export")
 

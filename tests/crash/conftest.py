@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.store.urls import PostgresServer
+    from tests.postgres import PostgresServer
 
 __all__ = ["family", "url"]
 

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.crash import memories
-from tests.crash.databases import Postgres, sqlite_url
+from tests.crash.databases import sqlite_url
 from tests.crash.process import Raised
 from tests.room.agents import until
+from tests.store.urls import own_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tests.crash.process import Family, Puppet
+    from tests.postgres import OwnServer
 
 pytestmark = pytest.mark.timeout(300)  # processes take long to start where many tests run at once
 
@@ -131,11 +133,11 @@ class LimitedFiles(Trouble):
 
 
 class ServerGone(Trouble):
-    """A server with a database of the test's own, which is stopped and started."""
+    """A server of these tests' own, which is stopped and started."""
 
-    def __init__(self, family: Family, folder: Path, server: Postgres) -> None:
+    def __init__(self, family: Family, folder: Path, server: OwnServer) -> None:
         self._server = server
-        super().__init__(family.puppet(), server.new_database(), folder / "memory.log")
+        super().__init__(family.puppet(), server.fresh_url(), folder / "memory.log")
 
     def begin(self) -> None:
         self._server.stop()
@@ -145,9 +147,9 @@ class ServerGone(Trouble):
 
 
 @pytest.fixture(scope="module")
-def own_server() -> Iterator[Postgres]:
+def own_server() -> Iterator[OwnServer]:
     """A server that these tests stop and start, and nobody else uses. To make one takes seconds."""
-    with Postgres() as server:
+    with own_postgres() as server:
         yield server
 
 
@@ -158,7 +160,7 @@ def trouble(request: pytest.FixtureRequest, family: Family, tmp_path: Path) -> I
     elif request.param == "limited files":
         yield LimitedFiles(family, tmp_path)
     else:
-        server: Postgres = request.getfixturevalue("own_server")
+        server: OwnServer = request.getfixturevalue("own_server")
         yield ServerGone(family, tmp_path, server)
         server.start()  # in whatever state the test has left it
 

@@ -649,9 +649,10 @@ def test_slow_releases_of_many_sessions_delay_no_turn(cast: Cast) -> None:
 
 
 def test_slow_builds_of_more_sessions_than_there_are_workers_delay_others_no_longer_than_needed(
-    cast: Cast,
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C7"""
+    monkeypatch.setattr("greenroom.actors._workers.RELIEF", 0.01)
     room = cast.room(workers=2)
     building = cast.gate()
     for n in range(6):

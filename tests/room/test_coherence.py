@@ -14,8 +14,8 @@ from tests.actors.actors import PATIENCE
 from tests.crash.databases import sqlite_url
 from tests.crash.foreign import Foreign, Reader, Row, Shelf
 from tests.crash.process import Family, Puppet
+from tests.postgres import PostgresServer
 from tests.room.agents import Agent, Cast, touch
-from tests.store.urls import PostgresServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from tests.room.agents import Cast
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.store.urls import PostgresServer
+    from tests.postgres import PostgresServer
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

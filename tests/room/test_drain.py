@@ -465,6 +465,7 @@ reached.wait()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "end",
     ["room.close(deadline=0)", "room.drain(deadline=0)", "pass"],

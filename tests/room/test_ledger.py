@@ -412,6 +412,13 @@ def test_a_build_that_fails_leaves_uncommitted_turns_to_whoever_recovers_them(st
     assert stage.tokens == [("a", 4)]
 
 
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transcript is free for another session as soon as its turn has ended."""
+    monkeypatch.setattr("greenroom.actors._session_accounts.LINGER", 0.001)
+
+
+@pytest.mark.usefixtures("eager")
 def test_a_session_id_under_two_keys_has_every_turn_counted(stage: Stage) -> None:
     """Invariant 4: a conversation that goes on in another chat, and comes back."""
     room = stage.room()
@@ -427,6 +434,7 @@ def test_a_session_id_under_two_keys_has_every_turn_counted(stage: Stage) -> Non
     assert len(set(stage.tokens)) == len(stage.tokens), "two pieces of work under one token"
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_session_id_is_in_one_turn_at_a_time_whatever_its_key(stage: Stage) -> None:
     room = stage.room()
     touch_session(room, "s", "a")

@@ -4,8 +4,6 @@ and who hears what of it."""
 from __future__ import annotations
 
 import os
-import signal
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +11,9 @@ import pytest
 from greenroom import Greenroom, LostOwnership, NotRecorded, StoreAway, TurnTimeout
 from greenroom.actors import ManualClock, _bound_store
 from greenroom.actors.coherence import MOST_REMEMBERED
-from tests.actors.actors import PATIENCE, in_thread, join_all
+from tests.actors.actors import in_thread, join_all
 from tests.crash.databases import sqlite_url
-from tests.room.agents import OTHER, SPEC, Cast, row_of, touch, until
+from tests.room.agents import OTHER, SPEC, Cast, row_of, succeeds_in_a_fork, touch, until
 from tests.room.test_ledger import (
     RIVAL,
     Away,
@@ -270,21 +268,15 @@ def test_a_key_with_many_session_ids_does_not_keep_them_all(
 
 def test_a_process_that_was_forked_in_a_turn_leaves_it_to_its_parent(stage: Stage) -> None:
     """It has none of the threads that would tell the store, and must not wait for them."""
-    if not hasattr(os, "fork") or sys.platform == "darwin":
-        pytest.skip("there is no fork here")
+
+    def leave() -> bool:
+        turn.__exit__(None, None, None)
+        return True
+
     room = stage.room()
     turn = room.turn("a")
     turn.__enter__()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(int(PATIENCE))  # it has nobody else who would end it
-        code = 1
-        try:
-            turn.__exit__(None, None, None)
-            code = 7
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert succeeds_in_a_fork(leave)
     turn.__exit__(None, None, None)
 
     assert turn.generation == 1

@@ -129,6 +129,7 @@ def act(room: Greenroom, choose: random.Random, key: str) -> None:
         room.configure(cap=choose.choice([CAP, CAP // 2]), idle_ttl=choose.choice([0.05, 3600.0]))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120 + 3 * SECONDS)
 def test_sixty_four_threads_break_no_invariant_and_leave_nothing() -> None:
     """C3 C4 C8 C9 S1 S2 G4 G8 D1"""

@@ -11,13 +11,13 @@ import pytest
 
 from tests.leftovers import SWITCH_INTERVAL
 from tests.simulation.crashes import run
-from tests.simulation.test_room import ONE_THREAD
+from tests.simulation.test_room import ONE_THREAD, chunks
 
 SEEDS, CHUNK = 200, 10
 
 
 @pytest.mark.skipif(SWITCH_INTERVAL in os.environ, reason=ONE_THREAD)
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", chunks(SEEDS, CHUNK))
 def test_no_acknowledged_turn_is_forgotten_in_any_history(first: int) -> None:
     for seed in range(first, first + CHUNK):
         run(seed)

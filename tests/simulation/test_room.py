@@ -7,6 +7,7 @@ that crash, clients that come, cancel and leave, and a drain. Invariants are che
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,20 @@ from tests.simulation.world import run
 
 SEEDS, CHUNK = 1000, 25
 
+
+def chunks(seeds: int, chunk: int) -> list[Any]:
+    """The first seed of each chunk. All but the first two chunks are a long range."""
+    return [
+        pytest.param(first, marks=pytest.mark.long if first >= 2 * chunk else ())
+        for first in range(0, seeds, chunk)
+    ]
+
+
 ONE_THREAD = "it is all in one thread: the switch interval changes nothing"
 
 
 @pytest.mark.skipif(SWITCH_INTERVAL in os.environ, reason=ONE_THREAD)
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", chunks(SEEDS, CHUNK))
 def test_the_invariants_hold_in_every_history(first: int) -> None:
     for seed in range(first, first + CHUNK):
         run(seed)

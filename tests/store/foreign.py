@@ -6,12 +6,11 @@ import sys
 from contextlib import closing
 from typing import Any
 
-import psycopg
 from sqlalchemy import make_url
 
 from tests.house import ROOT
 
-__all__ = ["execute", "execute_elsewhere", "python"]
+__all__ = ["execute", "execute_elsewhere", "python", "refusals"]
 
 
 def execute(url: str, statement: str, *values: object) -> list[Any]:
@@ -20,9 +19,20 @@ def execute(url: str, statement: str, *values: object) -> list[Any]:
         path = make_url(url).database
         with closing(sqlite3.connect(str(path), timeout=5.0)) as connection, connection:
             return connection.execute(statement, values).fetchall()
+    import psycopg  # not on every Python that the other tests run on
+
     with psycopg.connect(url) as server:
         cursor = server.execute(statement.replace("?", "%s").encode(), values)
         return [] if cursor.description is None else cursor.fetchall()
+
+
+def refusals() -> tuple[type[Exception], ...]:
+    """What the plain drivers raise for a row that the tables refuse."""
+    try:
+        import psycopg
+    except ModuleNotFoundError:
+        return (sqlite3.IntegrityError,)
+    return (sqlite3.IntegrityError, psycopg.IntegrityError)
 
 
 def execute_elsewhere(url: str, statement: str, *values: object) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from greenroom.store import Store, StoreClosed, UnknownSession, open_store
 from greenroom.store._maintenance import MOST, is_there
-from tests.store.urls import PostgresServer
+from tests.postgres import PostgresServer
 
 
 def fail_a_commit(store: Store, session_id: str, *, most: int = 5) -> None:

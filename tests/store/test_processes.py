@@ -7,8 +7,10 @@ import pytest
 
 from greenroom.store import Store, open_store
 from tests.house import ROOT
+from tests.postgres import PostgresServer
 from tests.store.foreign import python
-from tests.store.urls import PostgresServer
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(params=["sqlite-file", "postgresql"])

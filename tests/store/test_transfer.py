@@ -15,7 +15,7 @@ from sqlalchemy import event
 from greenroom.store import SessionExists, Store, StoreClosed, UnknownSession, open_store
 from greenroom.store import _transfer as transfer
 from greenroom.store._transfer import BadRecord, Record
-from tests.store.urls import PostgresServer
+from tests.postgres import PostgresServer
 
 CONTENTS: list[object] = ["hello", {"a": [1, 2.5, None, "é"]}, "nul \0", "surrogate \ud800", "", 7]
 

@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -49,6 +48,8 @@ def test_a_row_that_another_program_locks_is_unavailable(postgres_url: str) -> N
         with store._engine.write() as connection:  # the only one so far, and the next to be used
             assert connection.exec_driver_sql("SHOW lock_timeout").scalar_one() == "5s"
             connection.exec_driver_sql("SET lock_timeout = 50")
+        import psycopg
+
         with psycopg.connect(postgres_url) as other:
             other.execute("SELECT 1 FROM greenroom_sessions FOR UPDATE")
             with pytest.raises(StoreUnavailable, match="lock timeout"):
@@ -58,6 +59,8 @@ def test_a_row_that_another_program_locks_is_unavailable(postgres_url: str) -> N
 
 
 def test_tables_are_made_by_one_at_a_time(postgres_url: str) -> None:
+    import psycopg
+
     with psycopg.connect(postgres_url) as other, pytest.MonkeyPatch.context() as impatience:
         other.execute("SELECT pg_advisory_xact_lock(%s)", [_ADVISORY_LOCK])
         impatience.setattr("greenroom.store._connect.PATIENCE", 0.05)
@@ -109,6 +112,7 @@ def test_a_server_that_drops_us_in_a_transaction_is_unavailable(postgres_url: st
         assert store.create_session("s", key="k").version == 0
 
 
+@pytest.mark.postgres  # its driver
 def test_a_server_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1"):
         open_store("postgresql://127.0.0.1:1/db")

@@ -461,6 +461,7 @@ assert resident() < parent + 40 * 2**20, "the parent was told what its child hel
 """
 
 
+@pytest.mark.long
 @on_linux
 def test_after_a_fork_each_process_is_told_what_is_its_own() -> None:
     """C10"""

@@ -91,6 +91,7 @@ def busy_world(seed: int) -> str:
         return sim.trace
 
 
+@pytest.mark.long
 def test_one_seed_is_one_schedule_byte_for_byte_in_any_process() -> None:
     here = busy_world(42)
     assert len(here.splitlines()) > 100

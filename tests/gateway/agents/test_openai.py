@@ -283,23 +283,25 @@ async def test_who_hangs_up_hangs_up_on_the_endpoint_too() -> None:
 
 
 @on_a_loop
-async def test_who_hangs_up_leaves_no_generator_of_the_client_to_the_collector(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_who_hangs_up_leaves_no_generator_of_the_client_to_the_collector() -> None:
     """It would be closed by whichever thread collects, while the loop closes what is in it."""
+    usual, begun = sys.get_asyncgen_hooks(), list[Any]()
+
+    def begin(generator: Any) -> None:
+        begun.append(generator)
+        usual.firstiter(generator)
+
     async with playing(Reply([chunk("Hel"), asyncio.Event()])) as (agent, endpoint):
-        streams: list[Any] = []
-        opened = agent._open
-
-        async def open_(body: dict[str, Any]) -> Any:
-            streams.append(await opened(body))
-            return streams[-1]
-
-        monkeypatch.setattr(agent, "_open", open_)
-        async with aclosing(agent.answer(request("hi"))) as answer:
-            await anext(answer)
+        sys.set_asyncgen_hooks(firstiter=begin)
+        try:
+            async with aclosing(agent.answer(request("hi"))) as answer:
+                await anext(answer)
+        finally:
+            sys.set_asyncgen_hooks(firstiter=usual.firstiter)
         await endpoint.hung_up.wait()
-        assert [stream._iterator.ag_frame for stream in streams] == [None]
+        of_the_client = [g for g in begun if "openai/_" in Path(g.ag_code.co_filename).as_posix()]
+        assert of_the_client
+        assert [g for g in of_the_client if g.ag_frame is not None] == []
 
 
 @on_a_loop
