@@ -118,7 +118,11 @@ class _Protocol(HttpToolsProtocol):
         self._refuse(bad_request(msg))
 
     def _unsupported_upgrade_warning(self) -> None:
-        pass  # uvicorn would have the operator install something
+        # uvicorn would have the operator install something. A head that came in pieces, or behind
+        # another request, still had its wish for an upgrade, and the parser took it for the whole
+        # request: its body would be the next one.
+        if any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers):
+            self.send_400_response("A request with a body cannot ask for another protocol.")
 
     def _refuse(self, error: ApiError) -> None:
         if not self._idle and (self._overtaken or self.cycle.response_started):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -421,6 +422,38 @@ def test_a_wish_for_another_protocol_costs_a_request_nothing(alone: Guarded, nam
         assert client.answer().json["size"] == len(body)
         client.send(request("POST", "/v1/probe", {}, body))
         assert client.answer().json["size"] == len(body)
+
+
+def test_a_wish_for_a_websocket_in_the_second_half_of_a_head_is_answered_and_not_logged(
+    alone: Guarded, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = request("GET", "/v1/probe", {"Connection": "Upgrade", "Upgrade": "websocket"})
+    half = whole.index(b"Upgrade: websocket")
+    with connect(alone.port) as client:
+        # Behind another request, so that its answer tells when the first half has been read.
+        client.send(request("GET", "/v1/probe") + whole[:half])
+        assert client.answer().status == 200
+        client.send(whole[half:])
+        assert client.answer().json["tenant"] == "local"
+    assert "WebSocket library" not in caplog.text
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_body_behind_a_wish_for_another_protocol_is_never_taken_for_a_request(
+    alone: Guarded, pieces: int
+) -> None:
+    body = request("GET", "/v1/probe", {"X-Request-Id": "smuggled"})
+    whole = request("POST", "/v1/probe", {"Connection": "Upgrade", "Upgrade": "h2c"}, body)
+    half, end = whole.index(b"Upgrade: h2c"), len(whole) - (len(body) if pieces == 2 else 0)
+    with connect(alone.port) as client:
+        # Behind another request, so that its answer tells when the first half has been read.
+        client.send(request("GET", "/v1/probe") + whole[:half])
+        assert client.answer().status == 200
+        client.send(whole[half:end])
+        assert client.answer().status == 400
+        with contextlib.suppress(ConnectionError):
+            client.send(whole[end:])
+        assert client.rest() == b""
 
 
 # Answers.
