@@ -80,9 +80,10 @@ class Conversation(ABC):
         run = self._run = _Run(self._answer(text))
         said: list[str] = []
         try:
-            async for piece in run.pieces():
-                said.append(piece)
-                yield piece
+            async with aclosing(run.pieces()) as pieces:
+                async for piece in pieces:
+                    said.append(piece)
+                    yield piece
             self.interrupted = run.interrupted
             if not keep:
                 return

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import threading
@@ -28,6 +29,8 @@ from tests.gateway.page_serving import page_serving
 from tests.gateway.serving import Serving
 
 need_chromium()
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
 
@@ -91,6 +94,7 @@ def test_the_page_shows_how_the_room_is(troupe: Troupe, open_page: Open) -> None
         expect(page.get_by_role("main")).to_be_visible()
 
 
+@needs_curl
 def test_an_empty_room_gives_the_curl_that_makes_the_first_session(
     troupe: Troupe, open_page: Open
 ) -> None:
@@ -496,6 +500,7 @@ def test_everything_has_a_name_and_a_place(troupe: Troupe, open_page: Open) -> N
 # The page about the API
 
 
+@needs_curl
 def test_the_api_is_described_with_a_curl_that_works(troupe: Troupe, open_page: Open) -> None:
     with page_serving(troupe) as server:
         page = open_page(f"{server.url}/docs")

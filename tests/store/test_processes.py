@@ -100,14 +100,16 @@ def test_appends_of_many_processes_are_all_there(store: Store, store_url: str) -
 
 
 FORK = """
-import os, sys
+import os, sys, warnings
 from greenroom.store import open_store
 with open_store(sys.argv[1]) as store:
     store.create_session("s", key="k")
     store.append_soon("s", role="user", content="parent").get(10)
     if store.can_peek:
         store.peek("s")
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the store has threads
+        child = os.fork()
     if child == 0:
         # None of the parent's connections is left for us.
         assert store._engine._writer.pool.checkedin() == store._engine._reader.pool.checkedin() == 0
