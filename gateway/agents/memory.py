@@ -70,7 +70,7 @@ class FactMemory:
     @property
     def facts(self) -> tuple[str, ...]:
         """What is known, oldest first."""
-        return tuple(self._facts)
+        return tuple(self._facts.copy())  # copied in one step: a commit may add to it
 
     def load(self) -> None:
         """Read what was found since this was last asked. In a thread: it blocks."""

@@ -93,7 +93,7 @@ class ToolRegistry:
     @property
     def toolsets(self) -> tuple[str, ...]:
         """The names of the toolsets there are."""
-        return tuple(sorted({tool.toolset for tool in self._tools.values()}))
+        return tuple(sorted({tool.toolset for tool in list(self._tools.values())}))
 
     @overload
     def tool(self, function: F, /) -> F: ...

@@ -315,8 +315,14 @@ class Live:
         """Take what has happened since: for everybody, and for those who are told of turns."""
         new: list[dict[str, Any]] = []
         turned, self._turned = self._turned, []
-        while self._heard_now:
-            told = self._heard_now.popleft()
+        while True:
+            # Not `while self._heard_now`: without a GIL, looking at the length takes no lock. popleft()
+            # and append() do: a thread that appends after we found it empty sees that `_telling` is
+            # false, and wakes us.
+            try:
+                told = self._heard_now.popleft()
+            except IndexError:
+                break
             if told["kind"] == "end" and self._turn_streams:
                 turned.append({"key": told["key"], "at": told["at"], "reason": told["reason"]})
             self._number += 1

@@ -60,10 +60,11 @@ def configure_logging(level: str, format: str = "text", *, secrets: Iterable[str
     handler.setFormatter(formatter)
     handler.addFilter(_add_context)
     root = logging.getLogger()
-    for old in list(root.handlers):
-        if isinstance(old.formatter, _Text):
-            root.removeHandler(old)
+    before = [old for old in root.handlers if isinstance(old.formatter, _Text)]
+    # The new one first: without a handler, what other threads log comes out with its secrets.
     root.addHandler(handler)
+    for old in before:
+        root.removeHandler(old)
     root.setLevel(level.upper())
     for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
         logger = logging.getLogger(name)

@@ -36,7 +36,8 @@ Row = dict[str, Any]
 
 
 class Survey:
-    """What was answered last. One thread at a time may `take`; who waits for that may read the rest."""
+    """What was answered last. One thread at a time may `take`, while others `find`; who waits for a take
+    may read the rest."""
 
     def __init__(self, room: Greenroom) -> None:
         self._room = room
@@ -58,13 +59,12 @@ class Survey:
         """Ask. It blocks: not for the event loop. `turns` tells since when sessions are in a turn."""
         began = time.monotonic()
         everything = began >= self._due
+        # Rows are replaced in one assignment, and never changed: another thread may be reading them.
         if everything:
-            # Whatever was there before is replaced, and not changed: somebody may be reading it.
             self._rows = {row.key: self._row(row, turns) for row in self._room.snapshot()}
         elif touched:
-            self._rows = self._rows | self._ask(touched, turns)
-            for key in [key for key in touched if self._rows[key]["state"] == "gone"]:
-                del self._rows[key]
+            rows = self._rows | self._ask(touched, turns)
+            self._rows = {key: row for key, row in rows.items() if row["state"] != "gone"}
         else:
             self.pause = 0.0
             return

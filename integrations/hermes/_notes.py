@@ -26,7 +26,7 @@ class Tasks:
         from tools.terminal_tool import cleanup_vm
 
         with ExitStack() as stack:
-            for task_id in tuple(self.ids):
+            for task_id in list(self.ids):  # copied in one step: a turn may add one
                 stack.callback(cleanup_browser, task_id)
                 stack.callback(cleanup_vm, task_id)
                 stack.callback(process_registry.kill_all, task_id=task_id)
@@ -88,5 +88,7 @@ def notes_of(agent: Any) -> Notes:
 
 def transcript_of(agent: Any) -> Transcript:
     """What was said in the agent's conversation: a copy, for it may be emptied while somebody reads."""
-    messages = getattr(agent, "_session_messages", None)
-    return Transcript(agent.session_id, list(messages) if isinstance(messages, list) else [])
+    while True:
+        session_id, messages = agent.session_id, getattr(agent, "_session_messages", None)
+        if session_id == agent.session_id:  # no turn took the agent elsewhere meanwhile
+            return Transcript(session_id, list(messages) if isinstance(messages, list) else [])

@@ -44,6 +44,7 @@ def _enter(agent: Any, notes: Notes, session_id: str) -> None:
     if agent.session_id == session_id:
         return  # it was built for it, or a compression took it there and the gateway has followed
     notes.leave(transcript_of(agent))
+    agent._session_messages = []  # before the id changes: a commit may read both at any time
     _switch(agent, session_id)
     agent._session_messages = notes.come_back(session_id)
 
@@ -94,12 +95,11 @@ async def converse_soon(turn: Turn, message: Any, **options: Any) -> dict[str, A
     conversation cannot be taken away from a thread, and nobody else may have the agent while it runs.
     """
     agent = turn.agent
-    begun: list[bool] = []
-    left: list[bool] = []
+    fate: dict[int, str] = {}  # "begun" by the thread or "left" by this task: the first one counts
 
     def converse_here() -> dict[str, Any]:
-        begun.append(True)
-        return {} if left else converse(turn, message, **options)
+        begun = fate.setdefault(0, "begun") == "begun"
+        return converse(turn, message, **options) if begun else {}
 
     call = functools.partial(contextvars.copy_context().run, converse_here)
     # No task: a loop that is shut down cancels every task, and the thread would run on all the same.
@@ -107,8 +107,7 @@ async def converse_soon(turn: Turn, message: Any, **options: Any) -> dict[str, A
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        left.append(True)
-        if not begun:
+        if fate.setdefault(0, "left") == "left":
             raise  # no thread was free: whenever one is, it finds that nobody is there
         agent.interrupt()
         while not work.done():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -182,6 +183,28 @@ def test_the_last_call_counts(capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = logged(capsys)
     assert line.endswith("greenroom.gateway: This")
     assert [one for one in logging.getLogger().handlers if one in others] == others
+
+
+def test_no_secret_comes_out_at_any_step_of_another_call(capsys: pytest.CaptureFixture[str]) -> None:
+    """A server that reads its configuration again goes on serving meanwhile."""
+    logging.getLogger().handlers.clear()  # pytest's own, which would keep logging from its last resort
+    configure_logging("info", secrets=[SECRET])
+
+    def log(frame: Any, _event: str, _argument: Any) -> Any:
+        if frame.f_code is not configure_logging.__code__:
+            return None
+        logger.warning("It has %s", SECRET)
+        return log
+
+    before = sys.gettrace()
+    sys.settrace(log)
+    try:
+        configure_logging("info", secrets=[SECRET])
+    finally:
+        sys.settrace(before)
+    lines = logged(capsys)
+    assert lines
+    assert [line for line in lines if not line.endswith("It has ***")] == []
 
 
 def test_text_without_secrets_stays_as_it_is() -> None:

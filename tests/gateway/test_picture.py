@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,29 @@ def test_the_longer_a_survey_takes_the_rarer_it_is(monkeypatch: pytest.MonkeyPat
     now[0] += 0.2
     survey.take((), {})
     assert room.asked == ["all", "all"]
+
+
+def test_a_search_finds_only_living_sessions_at_every_step_of_a_survey(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("greenroom.gateway.watch._survey.time.monotonic", lambda: 100.0)
+    room = Asked({"a": row("a"), "b": row("b")})
+    survey = Survey(room)  # type: ignore[arg-type]  # as much of a room as it needs
+    survey.take((), {})
+    del room.rows["b"]
+    found: set[tuple[str, ...]] = set()
+
+    def search(_frame: Any, _event: str, _argument: Any) -> Any:
+        found.add(tuple(row["key"] for row in survey.find("", "", 9)[0]))
+        return search
+
+    before = sys.gettrace()
+    sys.settrace(search)
+    try:
+        survey.take(("b",), {})
+    finally:
+        sys.settrace(before)
+    assert found == {("a", "b"), ("a",)}
 
 
 # Memory

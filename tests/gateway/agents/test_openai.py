@@ -285,11 +285,12 @@ async def test_who_hangs_up_hangs_up_on_the_endpoint_too() -> None:
 @on_a_loop
 async def test_who_hangs_up_leaves_no_generator_of_the_client_to_the_collector() -> None:
     """It would be closed by whichever thread collects, while the loop closes what is in it."""
-    usual, begun = sys.get_asyncgen_hooks(), list[Any]()
+    usual: Any = sys.get_asyncgen_hooks().firstiter
+    begun: list[Any] = []
 
     def begin(generator: Any) -> None:
         begun.append(generator)
-        usual.firstiter(generator)
+        usual(generator)
 
     async with playing(Reply([chunk("Hel"), asyncio.Event()])) as (agent, endpoint):
         sys.set_asyncgen_hooks(firstiter=begin)
@@ -297,7 +298,7 @@ async def test_who_hangs_up_leaves_no_generator_of_the_client_to_the_collector()
             async with aclosing(agent.answer(request("hi"))) as answer:
                 await anext(answer)
         finally:
-            sys.set_asyncgen_hooks(firstiter=usual.firstiter)
+            sys.set_asyncgen_hooks(firstiter=usual)
         await endpoint.hung_up.wait()
         of_the_client = [g for g in begun if "openai/_" in Path(g.ag_code.co_filename).as_posix()]
         assert of_the_client

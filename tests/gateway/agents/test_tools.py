@@ -134,6 +134,22 @@ def test_definitions_are_everybodys_own_and_know_tools_that_come_later(two: Tool
     assert names(two.definitions()) == ["second", "first", "third"]
 
 
+def test_a_tool_may_be_added_while_the_toolsets_are_read(tools: ToolRegistry) -> None:
+    def something() -> None:
+        """Something."""
+
+    class Name(str):
+        """While it is read, another tool is added."""
+
+        def __hash__(self) -> int:
+            if len(tools) == 1:
+                tools.tool(name="second", toolset="b")(something)
+            return super().__hash__()
+
+    tools.tool(name="first", toolset=Name("a"))(something)
+    assert [tools.toolsets, tools.toolsets] == [("a",), ("a", "b")]
+
+
 # What is no tool
 
 

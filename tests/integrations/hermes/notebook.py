@@ -38,6 +38,7 @@ class Notebook(MemoryProvider):
 
     def on_session_switch(self, new_session_id: str, **kwargs: Any) -> None:
         self.session_id = new_session_id
+        plan.get("switch", bool)()
 
     def on_session_end(self, messages: list[dict[str, Any]]) -> None:
         texts = tuple(str(message["content"]) for message in messages)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from greenroom.integrations.hermes import conclude
+from greenroom.integrations.hermes._hooks import commit
 
 KEY = "telegram:12345"
 
@@ -224,6 +225,50 @@ def test_a_turn_that_goes_elsewhere_while_a_conversation_is_committed_stays_ther
         ("end", "s3", ("three", "yes, three")),
         ("shutdown", "s3", ()),
     ]
+
+
+def test_a_turn_that_goes_elsewhere_while_a_commit_reads_takes_no_memories_there(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """G3, H3"""
+    room = open_room(memory=True)
+    agent = say(room, spec, "one")
+    first = iter([True])
+
+    class Overtaken(type(agent)):  # type: ignore[misc]  # Hermes has no types
+        """Once the transcript has been read, a turn takes the agent elsewhere."""
+
+        @property
+        def _session_messages(self) -> Any:
+            messages = self.__dict__["_session_messages"]
+            if next(first, False):
+                say(room, spec, "two", session_id="s2")
+            return messages
+
+        @_session_messages.setter
+        def _session_messages(self, messages: Any) -> None:
+            self.__dict__["_session_messages"] = messages
+
+    agent.__class__ = Overtaken
+    assert room.commit(KEY)
+    assert notebook.told == [("end", "s1", ("one", "yes, one")), ("end", "s2", ("two", "yes, two"))]
+
+
+def test_a_commit_that_reads_while_a_turn_goes_elsewhere_takes_no_memories_there(
+    open_room: Any, spec: Any, notebook: Any
+) -> None:
+    """G3, H3"""
+    room = open_room(memory=True)
+    agent = say(room, spec, "one")
+    first = iter([True])
+
+    def commit_once() -> None:
+        if next(first, False):
+            commit(agent)
+
+    notebook.plan["switch"] = commit_once
+    say(room, spec, "two", session_id="s2")
+    assert notebook.told == [("end", "s1", ("one", "yes, one")), ("end", "s2", ())]
 
 
 def test_a_close_hands_over_what_was_left_behind_as_well(
