@@ -33,7 +33,7 @@ MOST_FENCES = 256
 
 class Fences:
     """Under which epoch a session holds its session ids. The session writes, its agents' threads read:
-    each entry is replaced, never changed."""
+    the dict is replaced, never changed."""
 
     __slots__ = ("_epochs", "owner")
 
@@ -43,10 +43,11 @@ class Fences:
 
     def set(self, session_id: str, epoch: int) -> None:
         """The session holds this session id, under this epoch."""
-        self._epochs.pop(session_id, None)
-        self._epochs[session_id] = epoch
-        if len(self._epochs) > MOST_FENCES:
-            del self._epochs[next(iter(self._epochs))]
+        epochs = {held: under for held, under in self._epochs.items() if held != session_id}
+        epochs[session_id] = epoch
+        if len(epochs) > MOST_FENCES:
+            del epochs[next(iter(epochs))]
+        self._epochs = epochs
 
     def get(self, session_id: str) -> Fence | None:
         """What a write to this session id must show. `None`: nothing, the session never held it."""

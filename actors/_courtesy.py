@@ -35,6 +35,8 @@ from typing import TYPE_CHECKING
 from greenroom.actors._threads import in_flight
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from greenroom.actors._threads import ThreadState
 
 __all__ = ["give_way"]
@@ -53,7 +55,7 @@ PACE = 0.00005
 
 _line: deque[threading.Lock] = deque()
 
-_has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+_has_gil: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
 
 
 def give_way(thread: ThreadState) -> None:
@@ -61,10 +63,13 @@ def give_way(thread: ThreadState) -> None:
 
     Called with nothing held, once a slice and not once an answer: it reads the clock.
     """
+    if not _has_gil():
+        thread.answers_left = sys.maxsize
+        return
     others = in_flight()
     answers = max(SHORTEST, LONGEST * CROWD * CROWD // max(CROWD, others) ** 2)
     took = perf_counter() - thread.slice_began
-    if others and took < answers * PACE and _has_gil:
+    if others and took < answers * PACE:
         _stand_in_line(thread, PATIENCE + took * (others + 1))
     thread.answers_left = answers
     thread.slice_began = perf_counter()

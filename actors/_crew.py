@@ -8,6 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from greenroom.actors._threads import own_thread
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from queue import SimpleQueue
@@ -136,7 +138,7 @@ class Crew(Generic[J]):
                 return None
             self._started += 1
             name = f"{self._name}-{self._started}"
-            thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
+            thread = own_thread(self._run, name, name=name)
             self._threads.add(thread)
             self._waiting_threads += 1
             return thread

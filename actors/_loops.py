@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from greenroom.actors._errors import RuntimeClosed, WorkNotBegun
+from greenroom.actors._threads import own_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,7 +196,7 @@ class _LoopThread:
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread = own_thread(self._run, name=name)
         self.thread.start()
 
     def retire(self, *, at_once: bool) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from greenroom.actors._future import Future
     from greenroom.actors._mailbox import Mailbox
     from greenroom.actors._ref import ActorRef
     from greenroom.actors._runtime import Runtime
 
-__all__ = ["LOCAL", "Birth", "ThreadState", "in_flight"]
+__all__ = ["LOCAL", "Birth", "ThreadState", "in_flight", "own_thread"]
 
 
 class Birth:
@@ -94,6 +97,15 @@ def in_flight() -> int:
     """
     states = [ref() for ref in list(_every.values())]
     return sum(state is not None and (state.driving or state.waking) for state in states)
+
+
+def own_thread(run: Callable[..., object], *args: Any, name: str) -> threading.Thread:
+    """Make a daemon thread with no context variables.
+
+    Without a GIL a thread begins with those of whoever starts it. Ours work for everybody, one after the
+    other, and would carry the variables of the first for the rest of their lives.
+    """
+    return threading.Thread(target=Context().run, args=(run, *args), name=name, daemon=True)
 
 
 class _Local(threading.local):

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import pykka
 
+from greenroom.actors._threads import own_thread
+
 __all__ = [
     "Clock",
     "ManualClock",
@@ -163,7 +165,7 @@ class TimerThread:
                 self._changed.notify()
 
     def _start(self) -> None:
-        thread = self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        thread = self._thread = own_thread(self._run, name=self._name)
         try:
             thread.start()
         except BaseException as error:

@@ -106,7 +106,7 @@ class Workers:
         self._crew.put(work)
         if self._crew.closed:
             self._refuse(self._crew.close())
-        elif self._crew.queued() and not self._watching:
+        elif self._crew.queued():
             self._watch()
 
     def busy(self) -> int:
@@ -123,7 +123,7 @@ class Workers:
 
     def lost(self) -> tuple[str, ...]:
         """Name the work that was written off and is still running."""
-        return tuple(self._lost.values())
+        return tuple(self._lost.copy().values())
 
     def close(self, patience: float) -> None:
         """Begin nothing new, wait for what is running, and then write off what is stuck."""
@@ -135,13 +135,16 @@ class Workers:
 
     def _watch(self) -> None:
         """Look again in a second whether what waits now has begun."""
-        self._watching = True
+        with self._lock:
+            if self._watching:
+                return
+            self._watching = True
         queued, taken = self._crew.progress()
         self._call_later(RELIEF, lambda: self._look(queued + taken))
 
     def _look(self, due: int) -> None:
+        self._watching = False  # before looking: who submits work after that look watches it
         queued, taken = self._crew.progress()
-        self._watching = False
         if self._crew.closed or not queued:
             self._crew.relax()
             return

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from greenroom.actors._threads import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from greenroom.actors._threads import ThreadState
     from greenroom.messages import BeginTurn
 
 __all__ = ["held_around", "held_here", "hold", "let_go"]
 
-Held: TypeAlias = "tuple[BeginTurn, int, asyncio.Task[Any] | None, Held | None]"
-"""A turn, the thread and the task that hold it, and the turn around it. Tasks and threads that are begun
-inside a turn inherit it, and may outlive it: so who asks whether *they* hold it compares these too."""
+Held: TypeAlias = "tuple[BeginTurn, ThreadState, asyncio.Task[Any] | None, Held | None]"
+"""A turn, the thread and the task that hold it, and the turn around it. Tasks that are begun inside a
+turn inherit it, and threads do without a GIL. They may outlive it: so who asks whether *they* hold it
+compares these too, and not the number of the thread, which the system may give to a later one."""
 
 _HELD: ContextVar[Held | None] = ContextVar("greenroom_turns", default=None)
 
 
 def hold(turn: BeginTurn) -> None:
     """Note that this caller is in this turn."""
-    _HELD.set((turn, get_ident(), _current_task(), _HELD.get()))
+    _HELD.set((turn, LOCAL.state, _current_task(), _HELD.get()))
 
 
 def let_go(turn: BeginTurn) -> None:
@@ -40,8 +43,8 @@ def held_here() -> tuple[BeginTurn, ...]:
     held = _HELD.get()
     if held is None:
         return ()
-    thread, task = get_ident(), _current_task()
-    return tuple(h[0] for h in _each(held) if (h[1] == thread if h[2] is None else h[2] is task))
+    thread, task = LOCAL.state, _current_task()
+    return tuple(h[0] for h in _each(held) if (h[1] is thread if h[2] is None else h[2] is task))
 
 
 def held_around() -> tuple[BeginTurn, ...]:

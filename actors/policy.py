@@ -70,7 +70,8 @@ class Policy:
 
     weigh: Callable[[Any], int] | None = None
     """Tells how many bytes an agent holds. With it the budget is compared with the sum of these, else
-    with the resident memory of the process. Called after a build and after every turn: be quick."""
+    with the resident memory of the process, which on a Python without a GIL may not fall when agents
+    go: give a weigh() there. Called after a build and after every turn: be quick."""
 
     def __post_init__(self) -> None:
         for name in ("cap", "max_waiting", "memory_batch", "recover_at_once", "recover_tries"):

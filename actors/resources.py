@@ -39,41 +39,46 @@ class Resources:
         session is over, `close(resource)` is called, last made first. A factory that raises leaves
         nothing behind."""
         mine: tuple[Future[Any], Callable[[Any], Any] | None] = (Future(), close)
-        if self._closed:
-            msg = f"the session {self._key!r} has ended: its resource {name!r} cannot be had any more"
-            raise RoomClosed(msg, self._key)
         there = self._made.setdefault(name, mine)
         if there is not mine:
             resource: T = there[0].get()
             return resource
         try:
+            # Not before it is there: 1. we find the session open  2. it ends, and takes what there is
+            # 3. we put ours there, which nobody would ever close.
+            if self._closed and self._made.pop(name, None) is mine:
+                msg = (
+                    f"the session {self._key!r} has ended: its resource {name!r} cannot be had any more"
+                )
+                raise RoomClosed(msg, self._key)
             made = factory()
+            if inspect.isawaitable(made):
+                if inspect.iscoroutine(made):
+                    made.close()
+                msg = (
+                    f"the factory of the resource {name!r} is async, and build may use it again and "
+                    "again: make it in an async build, and keep what it returned"
+                )
+                raise TypeError(msg)
         except BaseException as error:
-            del self._made[name]
+            if self._made.get(name) is mine:
+                self._made.pop(name, None)
             mine[0].set_exception(error)
             raise
-        if inspect.isawaitable(made):
-            if inspect.iscoroutine(made):
-                made.close()
-            del self._made[name]
-            mine[0].set_exception(TypeError(f"the factory of the resource {name!r} is async"))
-            msg = (
-                f"the factory of the resource {name!r} is async, and build may use it again and again: "
-                "make it in an async build, and keep what it returned"
-            )
-            raise TypeError(msg)
         mine[0].set(made)
         return made
 
     def take_all(self) -> list[tuple[str, Callable[[], Any]]]:
         """Close for good. Returns what is to be called, by name, last made first."""
         self._closed = True
-        made, self._made = self._made, {}
-        return [
-            (name, _closer(future, close))
-            for name, (future, close) in reversed(made.items())
-            if close is not None
-        ]
+        taken: list[tuple[str, Callable[[], Any]]] = []
+        while True:
+            try:
+                name, (future, close) = self._made.popitem()
+            except KeyError:
+                return taken
+            if close is not None:
+                taken.append((name, _closer(future, close)))
 
 
 def _closer(future: Future[T], close: Callable[[T], Any]) -> Callable[[], Any]:

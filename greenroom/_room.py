@@ -354,7 +354,11 @@ class Greenroom(RoomEnd):
         commit what is uncommitted; close every agent. Returns within a second of the deadline."""
         future = self._start_drain(deadline)
         if future is not None:
-            self._report = future.get()
+            try:
+                self._report = future.get()
+            except pykka.ActorDeadError:
+                if self._report is None:
+                    raise  # else another thread has closed the room, and has the report
         assert self._report is not None
         return self._report
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pykka
 
 from greenroom._room_calls import RoomCalls
-from greenroom.actors import SessionBusy
+from greenroom.actors import Future, SessionBusy
 from greenroom.actors._calls import check_wait
 from greenroom.actors.holding import held_here
 from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, ListListeners, RoomStats
 
 if TYPE_CHECKING:
-    from greenroom.actors import ActorRef, Board, Future, Runtime
+    from greenroom.actors import ActorRef, Board, Runtime
     from greenroom.supervisor import Keeper
 
 __all__ = ["RoomEnd"]
@@ -50,12 +50,12 @@ class RoomEnd(RoomCalls):
         self._own_store = own_store
         self._report: DrainReport | None = None
         self._last_stats: RoomStats | None = None
+        self._shutting: dict[str, Future[None]] = {}
         _open_rooms.add(self)
 
     def _count(self) -> RoomStats:
-        if self._last_stats is not None:
-            return self._last_stats
-        return cast("RoomStats", self._ask(GetStats(), RoomStats()))
+        # In this order: they are written down before the supervisor stops.
+        return cast("RoomStats", self._ask(GetStats(), None) or self._last_stats or RoomStats())
 
     def _start_drain(self, deadline: float) -> Future[DrainReport] | None:
         check_wait("the deadline of a drain", deadline)
@@ -69,6 +69,20 @@ class RoomEnd(RoomCalls):
         )
 
     def _shut(self) -> None:
+        mine: Future[None] = Future()
+        there = self._shutting.setdefault("room", mine)
+        if there is not mine:
+            return there.get()  # another thread is at it, or has done it
+        try:
+            self._shut_once()
+        except BaseException:
+            self._shutting.clear()
+            raise
+        finally:
+            mine.set()
+        return None
+
+    def _shut_once(self) -> None:
         if self._closed:
             return
         self._flush_events(1.0)

@@ -39,6 +39,7 @@ class Turn:
         "_ephemeral",
         "_generation",
         "_key",
+        "_past",
         "_reject",
         "_request",
         "_room",
@@ -74,6 +75,7 @@ class Turn:
         self._request: BeginTurn | None = None
         self._session: ActorRef[Session] | None = None
         self._agent: Any = None
+        self._past: weakref.ref[Any] | None = None
         self._cancelled = False
         self._completing = False
         self._discarded: str | None = None
@@ -103,9 +105,9 @@ class Turn:
     @property
     def agent(self) -> Any:
         """The agent. It is yours while the turn lasts; afterwards nothing here keeps it alive."""
-        if self._session is not None:
-            return self._agent
-        agent = None if self._agent is None else self._agent()
+        agent = self._agent
+        if agent is None and self._past is not None:
+            agent = self._past()
         if agent is None:
             state = "has not begun: use it with 'with'" if self._request is None else "is over"
             msg = f"the turn of {self._key!r} {state}, and has no agent"
@@ -241,6 +243,7 @@ class Turn:
             self._generation = generation
             self.completed = self._completing
         try:
-            self._agent = weakref.ref(self._agent)
+            self._past = weakref.ref(self._agent)
         except TypeError:
-            self._agent = None
+            pass
+        self._agent = None

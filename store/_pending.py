@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
@@ -79,7 +80,9 @@ class Threads:
         if self._closed:
             raise StoreClosed("the store is closed: open_store() opens it again")
         try:
-            return Pending(self._executor.submit(self._run, partial(function, *args, **kwargs)))
+            # In no context: without a GIL a thread would keep that of whoever has it started.
+            call = partial(function, *args, **kwargs)
+            return Pending(Context().run(self._executor.submit, self._run, call))
         except RuntimeError as error:  # closed this very moment, or the interpreter is about to exit
             raise StoreClosed("the store takes no more calls: it is being closed") from error
 

@@ -15,7 +15,7 @@ from greenroom.messages import (
     SweepRoom,
 )
 from greenroom.supervisor._books import SupervisorBooks
-from greenroom.supervisor._meter import give_back
+from greenroom.supervisor._meter import BLIND, give_back
 from greenroom.supervisor._state import Sweep
 
 if TYPE_CHECKING:
@@ -65,7 +65,10 @@ class SupervisorBounds(SupervisorBooks):
         )
         if ask:
             logger.info(
-                "Memory is above its budget of %s bytes: %s agents are released", budget, len(ask)
+                "Memory is above its budget of %s bytes: %s agents are released%s",
+                budget,
+                len(ask),
+                "" if weighed else BLIND,
             )
         self._ask(ask, Reason.MEMORY)
 

@@ -14,6 +14,7 @@ import importlib
 import mmap
 import os
 import re
+import sysconfig
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["MemoryUnknown", "budget_bytes", "give_back", "memory_limit", "resident"]
+__all__ = ["BLIND", "MemoryUnknown", "budget_bytes", "give_back", "memory_limit", "resident"]
 
 ROOT = Path("/")
 
@@ -237,12 +238,23 @@ def budget_bytes(budget: int | float, limit: int | None) -> int:
 
 # Giving back
 
+_FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
+BLIND = (
+    " (a Python without a GIL may keep what they held: give the policy a weigh() to count it)"
+    if _FREE_THREADED
+    else ""
+)
+"""What an operator has to know where memory does not fall when agents go."""
+
 
 def give_back() -> None:
     """Collect garbage, and give memory that is free but kept for later use back to the system.
 
     For after agents were let go, so that `resident` falls by what they held. It may take long, and other
     threads stand still during the collection: do it now and then, and not in an actor's handler.
+
+    A Python without a GIL has an allocator of its own, which this does not reach: see `BLIND`.
     """
     gc.collect()
     trim = _malloc_trim()

@@ -30,11 +30,16 @@ MOST = 100_000
 class Announcer(Actor):
     """The way to one listener."""
 
-    def __init__(self, callback: Callable[[Event], Any], events: deque[Event] | None = None) -> None:
+    def __init__(
+        self,
+        callback: Callable[[Event], Any],
+        events: deque[Event] | None = None,
+        calling: bool = False,
+    ) -> None:
         super().__init__()
         self._callback = callback
         self._events: deque[Event] = events or deque()
-        self._calling = False
+        self._calling = calling
         self._flushing: list[Reply] = []
         self.dropped = 0
 
@@ -58,9 +63,10 @@ class Announcer(Actor):
             for reply in flushing:
                 reply.set(True)
 
-    def hand_over(self) -> tuple[Callable[[Event], Any], deque[Event]]:
-        """The listener, and the events that were not announced: what the next one is made of."""
-        return self._callback, self._events
+    def hand_over(self) -> tuple[Callable[[Event], Any], deque[Event], bool]:
+        """The listener, the events that were not announced, and whether it is being called at this very
+        moment: the next one must not call it at the same time."""
+        return self._callback, self._events, self._calling
 
     def _announce(self) -> None:
         events, self._events = list(self._events), deque()

@@ -80,7 +80,7 @@ def run(version: str, program: Path, arguments: list[str]) -> bool:
 
 def main() -> None:
     """Run, and exit with status 1 if one has failed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Run pytest on every Python")
     parser.add_argument("--ends", action="store_true", help="only the oldest and the newest Python")
     options, arguments = parser.parse_known_args()
     found = list(find().items())

@@ -144,6 +144,7 @@ def test_spawning_and_stopping_on_all_threads_leaves_nothing(runtime: Runtime) -
     assert runtime.stats().actors == 0
 
 
+@pytest.mark.skipif(not courtesy._has_gil(), reason="needs a GIL: nobody gives way without one")
 def test_threads_that_ask_without_pause_give_way_and_leave_the_line(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +176,27 @@ def test_threads_that_ask_without_pause_give_way_and_leave_the_line(
     assert len(set(stood_in_line)) > 1
     assert not courtesy._line
     assert in_flight() == 0
+
+
+def test_without_a_gil_nobody_gives_way(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("somebody stands in line")
+
+    monkeypatch.setattr(courtesy, "_has_gil", lambda: False)
+    monkeypatch.setattr(courtesy, "_stand_in_line", fail)
+    monkeypatch.setattr(courtesy, "PACE", PATIENCE)
+    counter = runtime.start(Counter)
+    somebody = ThreadState()
+    somebody.waking = True
+    LOCAL.state.answers_left, LOCAL.state.slice_began = 0, perf_counter()
+    try:
+        for _ in range(300):
+            counter.ask("count")
+    finally:
+        somebody.waking = False
+        LOCAL.state.answers_left = 0
+
+    assert counter.ask("count") == 301
 
 
 def test_a_thread_that_only_waits_makes_nobody_give_way(runtime: Runtime) -> None:

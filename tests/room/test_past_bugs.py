@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import logging
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -23,10 +26,12 @@ from greenroom import (
     Turn,
 )
 from greenroom.actors import ManualClock, Runtime
+from greenroom.actors.holding import held_here, hold
+from greenroom.actors.resources import Resources
 from greenroom.messages import BeginTurn, ExpireSession, UseSettings
 from greenroom.supervisor.announcer import Announcer
 from greenroom.testing import FaultyRuntime, RecordingAgent, RecordingBuild, evict_now
-from tests.actors.actors import PATIENCE, Gate, in_thread
+from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
 from tests.room.agents import succeeds_in_a_fork, wait_dead
 
 if TYPE_CHECKING:
@@ -556,3 +561,203 @@ def test_a_listeners_actor_that_fails_goes_on_with_the_next_event(
     touch(room, "a", "b")
 
     until(lambda: [event.key for event in events if event.kind == "build"] == ["a", "b"])
+
+
+# Threads that meet in the wrong moment.
+
+
+def test_a_resource_that_is_asked_for_as_the_session_ends_is_refused() -> None:
+    """S2: else it would be made, and closed by nobody."""
+    resources = Resources("a")
+
+    class Ending(dict[str, Any]):
+        def setdefault(self, name: str, mine: Any = None) -> Any:
+            assert resources.take_all() == []
+            return super().setdefault(name, mine)
+
+    resources._made = Ending()
+
+    with pytest.raises(RoomClosed, match="has ended"):
+        resources.get("sandbox", lambda: "made", close=print)
+    assert len(resources) == 0
+
+
+def test_a_factory_that_fails_after_its_session_has_ended_lets_nobody_wait() -> None:
+    resources, making = Resources("a"), Gate()
+    heard: list[BaseException] = []
+
+    def make() -> str:
+        making.wait()
+        raise OSError("no sandbox")
+
+    def ask() -> None:
+        try:
+            resources.get("sandbox", make)
+        except OSError as error:
+            heard.append(error)
+
+    threads = [in_thread(ask)]
+    making.wait_reached()
+    future = resources._made["sandbox"][0]
+    threads.append(in_thread(ask))
+    until(lambda: future._callbacks)
+    resources.take_all()
+    making.open()
+    join_all(threads)
+
+    assert [str(error) for error in heard] == ["no sandbox"] * 2
+
+
+def test_another_thread_sees_the_agent_at_every_step_of_a_turns_end(
+    room: Greenroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    ref = weakref.ref
+
+    def look_and_refer(agent: Any) -> Any:
+        seen.append(turn.agent)
+        return ref(agent)
+
+    with room.turn("a") as turn:
+        agent = turn.agent
+        monkeypatch.setattr("greenroom._turn.weakref.ref", look_and_refer)
+
+    assert seen == [agent]
+    assert turn.agent is agent
+
+
+def test_a_drain_that_finds_the_room_closed_by_another_thread_has_its_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """D4"""
+    room, late = Greenroom(RecordingAgent), Gate()
+    touch(room, "a")
+    reports: list[DrainReport] = []
+
+    def held_here() -> tuple[()]:
+        if threading.current_thread().name == "late":
+            late.wait()
+        return ()
+
+    monkeypatch.setattr("greenroom._room_end.held_here", held_here)
+    thread = threading.Thread(target=lambda: reports.append(room.drain()), name="late")
+    thread.start()
+    late.wait_reached()
+    report = room.close()
+    late.open()
+    thread.join(PATIENCE)
+
+    assert reports == [report]
+
+
+def test_who_closes_second_returns_when_the_room_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D4"""
+    room, shutting = Greenroom(RecordingAgent), Gate()
+    flush = room._flush_events
+
+    def flush_events(patience: float) -> None:
+        shutting.wait()
+        flush(patience)
+
+    monkeypatch.setattr(room, "_flush_events", flush_events)
+    first = in_thread(room.close)
+    shutting.wait_reached()
+    closed: list[bool] = []
+
+    def close_and_look() -> None:
+        room.close()
+        closed.append(room._closed)
+
+    second = in_thread(close_and_look)
+    until(lambda: room._shutting["room"]._callbacks)  # the second one waits
+    shutting.open()
+    join_all([first, second])
+
+    assert closed == [True]
+
+
+def test_stats_that_are_asked_for_while_the_room_closes_are_the_last_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room = Greenroom(RecordingAgent)
+    touch(room, "a")
+    ask = room._ask
+
+    def ask_late(message: Any, default: Any) -> Any:
+        monkeypatch.undo()
+        room.close()
+        return ask(message, default)
+
+    monkeypatch.setattr(room, "_ask", ask_late)
+
+    assert room.stats().builds == 1
+
+
+def test_a_listener_is_not_called_twice_at_once_when_its_actor_fails(
+    room: Greenroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive, listening, heard = Announcer.on_receive, Gate(), list[str]()
+
+    def listen(event: Event) -> None:
+        if event.kind == "build":
+            heard.append(event.key)
+            listening.wait()
+
+    def fail_once(*_: object) -> None:
+        monkeypatch.undo()
+        raise OSError("planted")
+
+    room.events(listen)
+    touch(room, "a")
+    listening.wait_reached()
+    monkeypatch.setattr(Announcer, "on_receive", fail_once)
+    touch(room, "b", "c")
+    assert receive is Announcer.on_receive
+    # What was given to a worker of that lane before this has begun by now.
+    room._own_runtime.submit(int, lane="events").get(timeout=PATIENCE)  # type: ignore[union-attr]
+
+    assert heard == ["a"]
+    listening.open()
+    until(lambda: heard == ["a", "c"])  # not the one that the failure took
+
+
+def test_a_thread_that_was_begun_in_a_turn_which_is_over_is_in_none() -> None:
+    """Though the system gives it the identity of the thread that was."""
+    turn: Any = object()
+    contexts: list[contextvars.Context] = []
+    held: list[Any] = []
+
+    def take_turn() -> None:
+        hold(turn)
+        contexts.append(contextvars.copy_context())
+
+    join_all([in_thread(take_turn)])
+    for _ in range(20):
+        join_all([in_thread(lambda: held.append(contexts[0].run(held_here)))])
+
+    assert held == [()] * 20
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="threads inherit no context before Python 3.14")
+def test_no_thread_of_ours_keeps_the_context_of_whoever_had_it_started() -> None:
+    """As without a GIL, where they inherit one."""
+    script = (
+        "import contextvars, threading\n"
+        "from greenroom.actors import Runtime\n"
+        "var = contextvars.ContextVar('var', default='nobody')\n"
+        "var.set('somebody')\n"
+        "seen, ready = [], threading.Event()\n"
+        "with Runtime() as runtime:\n"
+        "    runtime.call_later(0.0, lambda: (seen.append(var.get()), ready.set()))\n"
+        "    assert ready.wait(30)\n"
+        "print(seen)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-X", "thread_inherit_context=1", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert (ended.stdout, ended.stderr) == ("['nobody']\n", "")
