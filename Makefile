@@ -161,7 +161,7 @@ clean: ## remove the environment and everything that was built
 
 $(ready_serve): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "greenroom needs Python 3.11 or later. '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "greenroom needs Python 3.11 or later (tested: 3.11 to 3.15). '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
 	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@test -e $@ || { echo "Setting up $(VENV) with Python $(version): half a minute, or so"; $(PYTHON) -m venv --clear $(VENV); }
 	@rm -f $@ $(ready) $(ready_bench) $(ready_peers)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import pythons
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -111,7 +113,22 @@ def test_the_contributing_page_names_commands_that_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     named = set(re.findall(r"`make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text()))
     assert named - targets == set()
-    assert targets - named <= {"help", "clean", "browser"}
+    assert targets - named <= {"help", "clean", "browser", "postgres"}
+
+
+def test_everything_speaks_of_the_same_pythons() -> None:
+    setup = (ROOT / "setup.cfg").read_text()
+    minors = [int(minor) for minor in re.findall(r":: Python :: 3\.([0-9]+)$", setup, re.MULTILINE)]
+    oldest, newest = min(minors), max(minors)
+
+    assert minors == list(range(oldest, newest + 1))
+    assert (oldest, newest) == (pythons.OLDEST, pythons.NEWEST)
+    assert f"python_requires = >=3.{oldest}\n" in setup
+    assert f'target-version = "py3{oldest}"' in (ROOT / "pyproject.toml").read_text()
+    for page in ("README.md", "CONTRIBUTING.md", "Makefile"):
+        text = (ROOT / page).read_text()
+        assert f"Python 3.{oldest} or later" in text, page
+        assert f"3.{oldest} to 3.{newest}" in text, page
 
 
 def test_the_worked_example_of_the_simulation_prints_what_the_page_says() -> None:
