@@ -132,6 +132,8 @@ async def end(stage: Stage, key: str, *, interrupt: bool = False) -> dict[str, A
     `ended` is false if the room does not have it, and only the store knows it.
     """
     accepted = bool(await _ask(stage, key, "end"))
+    if accepted:
+        stage.endings.tell(key)  # before the client hears of it: the room says so later, on a thread
     # After it was accepted: what waits behind the interrupted turn belongs to a new session of the name.
     with translated():
         interrupted = interrupt and await stage.interrupt(key)

@@ -36,9 +36,14 @@ class Endings:
         return ending
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """Call this, on the loop, with the key of each session that ends."""
+        """Call this, on the loop, with the key of each session that ends. It may be told twice."""
         self._loop = asyncio.get_running_loop()
         self._listeners.append(listener)
+
+    def tell(self, key: str) -> None:
+        """Tell listeners that a session ends: when its client asked for that, and when it has ended."""
+        for listener in self._listeners:
+            listener(key)
 
     def _forget(self, key: str, ending: asyncio.Future[None]) -> None:
         waiting = self._expected.get(key)
@@ -60,5 +65,4 @@ class Endings:
         for ending in self._expected.pop(key, ()):
             if not ending.done():
                 ending.set_result(None)
-        for listener in self._listeners:
-            listener(key)
+        self.tell(key)

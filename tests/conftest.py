@@ -6,7 +6,7 @@ import os
 import ssl
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from greenroom.actors import Runtime
 from tests.actors.actors import PATIENCE
 from tests.leftovers import SWITCH_INTERVAL, chosen_switch_interval, second_copies, threads_left
+from tests.postgres import NONE_HERE
 from tests.store.urls import postgres_server as postgres_server
 
 # How long an example takes, or takes to be made, is the machine's affair.
@@ -46,6 +47,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "postgresql" in item.name or "postgres_server" in getattr(item, "fixturenames", ()):
             item.add_marker("postgres")
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say in one line for all tests, and not in one for each, that there is no PostgreSQL."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple) and NONE_HERE in report.longrepr[2]:
+        report.longrepr = ("tests/postgres.py", 1, NONE_HERE)
+    return report
 
 
 def pytest_collection_finish() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import openai
 import pytest
 
+from greenroom.gateway._endings import Endings
 from greenroom.gateway._naming import new_response_id
 from tests.actors.actors import PATIENCE
 from tests.gateway.agents_for_tests import Troupe
@@ -328,6 +329,17 @@ def test_a_response_of_a_session_that_nobody_knows_is_not_found(tmp_path: Path) 
 
 
 def test_a_response_of_a_session_that_has_ended_is_not_found_unless_the_store_has_it() -> None:
+    with playing() as play:
+        response = ask(play, "a", user="anna")
+        assert play.http().delete("/v1/sessions/anna").json()["ended"]
+        assert play.sessions() == {}
+        _refused(play, 404, "previous_response_not_found", previous_response_id=response.id)
+
+
+def test_a_response_is_not_found_before_the_room_has_said_that_its_session_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Endings, "_happened", lambda *_: None)
     with playing() as play:
         response = ask(play, "a", user="anna")
         assert play.http().delete("/v1/sessions/anna").json()["ended"]
