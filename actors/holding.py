@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import current_task, get_running_loop
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from greenroom.actors._threads import LOCAL
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterator
 
     from greenroom.actors._threads import ThreadState
@@ -26,7 +27,11 @@ _HELD: ContextVar[Held | None] = ContextVar("greenroom_turns", default=None)
 
 def hold(turn: BeginTurn) -> None:
     """Note that this caller is in this turn."""
-    _HELD.set((turn, LOCAL.state, _current_task(), _HELD.get()))
+    try:
+        task = current_task(get_running_loop())
+    except RuntimeError:  # no event loop runs on this thread
+        task = None
+    _HELD.set((turn, LOCAL.state, task, _HELD.get()))
 
 
 def let_go(turn: BeginTurn) -> None:
@@ -43,20 +48,17 @@ def held_here() -> tuple[BeginTurn, ...]:
     held = _HELD.get()
     if held is None:
         return ()
-    thread, task = LOCAL.state, _current_task()
+    thread = LOCAL.state
+    try:
+        task = current_task(get_running_loop())
+    except RuntimeError:
+        task = None
     return tuple(h[0] for h in _each(held) if (h[1] is thread if h[2] is None else h[2] is task))
 
 
 def held_around() -> tuple[BeginTurn, ...]:
     """The turns that this caller was begun in. Perhaps somebody in them waits for this caller."""
     return tuple(held[0] for held in _each(_HELD.get()))
-
-
-def _current_task() -> asyncio.Task[Any] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:  # no event loop runs on this thread
-        return None
 
 
 def _each(held: Held | None) -> Iterator[Held]:
