@@ -74,7 +74,10 @@ def exit_now(code: int, line: str) -> NoReturn:
         time.sleep(ONE_LINE)
         os._exit(code)
 
-    _thread.start_new_thread(insist, ())
+    try:
+        _thread.start_new_thread(insist, ())
+    except RuntimeError:
+        pass  # Python 3.12.1 starts no thread on its way out. If the line takes long, `arm` ends it
     logger.error("%s", line)
     for handler in logging.getLogger().handlers:
         handler.flush()
