@@ -64,7 +64,7 @@ def give_way(thread: ThreadState) -> None:
     Called with nothing held, once a slice and not once an answer: it reads the clock.
     """
     if not _has_gil():
-        thread.answers_left = sys.maxsize
+        thread.answers_left = LONGEST  # a module that cannot do without a GIL may switch it on later
         return
     others = in_flight()
     answers = max(SHORTEST, LONGEST * CROWD * CROWD // max(CROWD, others) ** 2)

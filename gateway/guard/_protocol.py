@@ -187,9 +187,7 @@ class _Protocol(HttpToolsProtocol):
         if self._late is not None:
             self._late.cancel()
             self._late = None
-        if (
-            self.timeout_keep_alive_task is not None
-        ):  # uvicorn takes it back only from who hangs up properly
+        if self.timeout_keep_alive_task is not None:  # of a client that vanished uvicorn leaves it
             self.timeout_keep_alive_task.cancel()
         for cycle in self._overtaken:
             cycle.disconnected = True
