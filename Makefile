@@ -39,13 +39,16 @@ about_threads := $(addprefix tests/,gateway/test_admission.py gateway/test_answe
   integrations/test_hermes_webui_threads.py stress/test_room_target.py stress/test_run.py \
   stress/test_watched.py)
 
-# The tests of the heart, without PostgreSQL, other processes and long ranges of seeds.
-quick := -m "not long and not postgres" $(addprefix tests/,actors room simulation store supervisor)
+heart := $(addprefix tests/,actors room simulation store supervisor)
 
-# Root on Debian may. apt-get needs the programs of administrators, which are not on every PATH.
+# Only root on Debian may install. apt-get needs the programs of administrators, which are not on every PATH.
 may_install := test "$$(id -u)" = 0 && command -v apt-get && apt-get update -qq
 apt_install := PATH="$$PATH:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends
-no_cluster := sed -i 's/^\#*create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
+
+# Debian's package would start a server. The setting that says so is put back afterwards.
+cluster_settings := /etc/postgresql-common/createcluster.conf
+without_cluster := sed -i.before 's/^\#*create_main_cluster.*/create_main_cluster = false/' $(cluster_settings)
+with_cluster := mv $(cluster_settings).before $(cluster_settings)
 
 # The modules that decide and do nothing. Their own tests alone take every branch of them.
 comma := ,
@@ -71,11 +74,11 @@ test: $(ready) browser postgres ## run all tests, those about threads first with
 	$(small_switch_interval) $(pytest) $(not_about_threads) $(ARGS)
 	$(pytest) $(ARGS)
 
-quick: $(ready) ## run the tests of the heart, but for the long ones, in half a minute
-	$(pytest) $(quick) $(ARGS)
+quick: $(ready) ## run the tests of the heart but for PostgreSQL, other processes and long ranges, in half a minute
+	$(pytest) -m "not long and not postgres" $(heart) $(ARGS)
 
-pythons: ## run the quick tests on every Python that is found: 3.11 to 3.15, with a GIL and without
-	@$(PYTHON) -m tests.pythons -n $(WORKERS) $(quick) $(ARGS)
+pythons: ## run the tests of the heart on every Python that is found: 3.11 to 3.15, with a GIL and without
+	@$(PYTHON) -m tests.pythons -n $(WORKERS) -m "not postgres" $(heart) $(ARGS)
 
 test-integrations: $(addprefix test-,$(integrations)) ## run the tests with the frameworks that integrations are for
 
@@ -94,14 +97,14 @@ $(VENV)-%/.ready-$(version): tests/integrations/%/requirements.txt setup.cfg pyp
 browser: ## install Chromium for the tests of the page, where that may be done
 	@{ command -v chromium || command -v chromium-browser || command -v google-chrome || \
 	  test -n "$$GREENROOM_CHROMIUM" || { $(may_install) && $(apt_install) chromium; }; } \
-	  >/dev/null 2>&1 || echo "The tests of the page do not run: there is no Chromium, and only root" \
-	  "on Debian can have it installed here. (Another one: GREENROOM_CHROMIUM=path)"
+	  >/dev/null 2>&1 || echo "The tests of the page do not run: there is no Chromium here, and none could be" \
+	  "installed. (As root on Debian it is. Another one: GREENROOM_CHROMIUM=path)"
 
 postgres: $(ready) ## install PostgreSQL for the tests of the store, where there is none and that may be done
 	@{ $(python) -m tests.postgres || { $(may_install) && $(apt_install) postgresql-common && \
-	  $(no_cluster) && $(apt_install) postgresql; }; } \
-	  >/dev/null 2>&1 || echo "The tests with PostgreSQL do not run: there is no server, and only root" \
-	  "on Debian can have one installed here. (A running one: GREENROOM_POSTGRES=url)"
+	  $(without_cluster) && { $(apt_install) postgresql; $(with_cluster); $(python) -m tests.postgres; }; }; } \
+	  >/dev/null 2>&1 || echo "The tests with PostgreSQL do not run: there is no server here, and none could be" \
+	  "installed. (As root on Debian it is. A running one: GREENROOM_POSTGRES=url)"
 
 behaviours: $(ready) ## run the tests of the design's numbered behaviours, and print which has which
 	$(pytest) -p tests.behaviours $(ARGS)
@@ -156,7 +159,7 @@ conformance: $(ready) ## run pykka's own test suite on our classes
 	$(python) tests/conformance/run.py $(ARGS)
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-heart-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(ready_serve): setup.cfg pyproject.toml

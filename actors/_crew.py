@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from greenroom.actors._threads import own_thread
+from greenroom.actors._threads import OwnThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +138,7 @@ class Crew(Generic[J]):
                 return None
             self._started += 1
             name = f"{self._name}-{self._started}"
-            thread = own_thread(self._run, name, name=name)
+            thread = OwnThread(self._run, name, name=name)
             self._threads.add(thread)
             self._waiting_threads += 1
             return thread

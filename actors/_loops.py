@@ -6,10 +6,11 @@ import asyncio
 import logging
 import sys
 import threading
+from contextvars import Context
 from typing import TYPE_CHECKING
 
 from greenroom.actors._errors import RuntimeClosed, WorkNotBegun
-from greenroom.actors._threads import own_thread
+from greenroom.actors._threads import OwnThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,8 +196,9 @@ class _LoopThread:
     """An event loop with a daemon thread."""
 
     def __init__(self, name: str) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.thread = own_thread(self._run, name=name)
+        # In an empty context: what wakes the loop up keeps that of its maker.
+        self.loop = Context().run(asyncio.new_event_loop)
+        self.thread = OwnThread(self._run, name=name)
         self.thread.start()
 
     def retire(self, *, at_once: bool) -> None:

@@ -29,6 +29,12 @@ message must not vanish between the queue and our hand: after a call returns, th
 signals, but after a step of a `for` loop it does not, so the message is taken by a loop of one. What was
 in hand when the exception came is refused; if it was told and not asked, that is all that is lost.
 
+Why asks of different actors do not slow each other down without a GIL. Counting the references to an
+object that several threads use is an atomic write to one place in memory, and takes longer than all the
+rest of an ask. So the short way of `ask` reads nothing that the ask of another actor reads, but for what
+CPython does not count: classes, functions, constants. A dict of special messages, the limit of slow
+handlers in the runtime and a sentinel of our own were three such objects: see `benchmarks.cores`.
+
 Sends from inside a handler are not run on its stack. They go on the thread's ready list, and `drive()`,
 at the bottom of the stack, works through it. Context variables: a handler sees those of its sender,
 also when another thread runs it; what has to wait in a queue takes its sender's context along.
@@ -44,6 +50,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 import pykka
+from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
 from greenroom.actors._courtesy import give_way
 from greenroom.actors._dispatch import SPECIAL
@@ -51,6 +58,7 @@ from greenroom.actors._errors import MailboxFull
 from greenroom.actors._future import Future
 from greenroom.actors._life import CLOSED, DOOMED, OPEN, STARTING, Life, _refuse
 from greenroom.actors._threads import LOCAL
+from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
     from collections import deque
@@ -65,7 +73,7 @@ HOLDER = "holder"
 """The one place of a baton. It is emptied with `clear()`, which gives the dict's table back: of a
 million actors, nearly all rest, and without its table an empty dict takes a third of the memory."""
 
-AT_ONCE: Future[Any] = Future()
+AT_ONCE: Any = ...
 """In the place of the future of a message whose sender waits on this very thread: there is none yet."""
 
 LEFT: Any = object()
@@ -78,7 +86,7 @@ MOST_LEFT = 512
 class Mailbox(Life):
     """The inbox of one actor, and all that the runtime knows about it."""
 
-    __slots__ = ("_urn", "baton")
+    __slots__ = ("_urn", "baton", "slow")
 
     quick_future: ClassVar[type[Future[Any]] | None] = Future
     """Makes the future of an ask where it needs to know nothing; else `create_future()` does."""
@@ -87,6 +95,8 @@ class Mailbox(Life):
         super().__init__(runtime, parent)
         self.queue = SimpleQueue()
         self.baton: dict[str, object] = {}
+        self.slow = runtime.slow_handler + 0.0
+        """A number of its own, and not the runtime's: see the module's docstring."""
         self._urn: str | None = None
 
     @property
@@ -161,8 +171,17 @@ class Mailbox(Life):
             thread.running = self
             began = monotonic()
             try:
-                special = SPECIAL.get(message.__class__)
-                result = self.actor.on_receive(message) if special is None else special(self, message)  # type: ignore[union-attr]  # an open mailbox has an actor
+                kind = message.__class__
+                if (
+                    kind is ProxyCall
+                    or kind is ProxyGetAttr
+                    or kind is ProxySetAttr
+                    or kind is StopActor
+                    or kind is ChildFailed
+                ):
+                    result = SPECIAL[kind](self, message)
+                else:
+                    result = self.actor.on_receive(message)  # type: ignore[union-attr]  # an open mailbox has an actor
                 if self.replying is not AT_ONCE:
                     future, thread.deferred = thread.deferred, None
                 self.replying = None
@@ -177,7 +196,7 @@ class Mailbox(Life):
                 self.baton.clear()
                 thread.driving = False
             took = monotonic() - began
-            if took > self.runtime.slow_handler:
+            if took > self.slow:
                 self.runtime._report_slow(self, message, took)
             if thread.ready or not self.queue.empty() or self.state != OPEN:
                 self._go_on(thread)
@@ -314,7 +333,7 @@ class Mailbox(Life):
         except BaseException as exception:
             self.failed(message, exception)
         took = monotonic() - began
-        if took > self.runtime.slow_handler:
+        if took > self.slow:
             self.runtime._report_slow(self, message, took)
 
     def _handle_left(self, message: Any) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from greenroom.actors._ref import ActorRef
     from greenroom.actors._runtime import Runtime
 
-__all__ = ["LOCAL", "Birth", "ThreadState", "in_flight", "own_thread"]
+__all__ = ["LOCAL", "Birth", "OwnThread", "ThreadState", "in_flight"]
 
 
 class Birth:
@@ -99,13 +99,19 @@ def in_flight() -> int:
     return sum(state is not None and (state.driving or state.waking) for state in states)
 
 
-def own_thread(run: Callable[..., object], *args: Any, name: str) -> threading.Thread:
-    """Make a daemon thread with no context variables.
+class OwnThread(threading.Thread):
+    """A daemon thread that begins with no context variables.
 
-    Without a GIL a thread begins with those of whoever starts it. Ours work for everybody, one after the
-    other, and would carry the variables of the first for the rest of their lives.
+    Without a GIL a thread inherits those of its starter. Ours work for everybody in turn, and would keep
+    the first one's for the rest of their lives.
     """
-    return threading.Thread(target=Context().run, args=(run, *args), name=name, daemon=True)
+
+    def __init__(self, run: Callable[..., object], *args: Any, name: str) -> None:
+        super().__init__(target=run, args=args, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start it, in a context that is empty."""
+        Context().run(super().start)
 
 
 class _Local(threading.local):

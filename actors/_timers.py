@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pykka
 
-from greenroom.actors._threads import own_thread
+from greenroom.actors._threads import OwnThread
 
 __all__ = [
     "Clock",
@@ -165,7 +165,7 @@ class TimerThread:
                 self._changed.notify()
 
     def _start(self) -> None:
-        thread = self._thread = own_thread(self._run, name=self._name)
+        thread = self._thread = OwnThread(self._run, name=self._name)
         try:
             thread.start()
         except BaseException as error:

@@ -19,8 +19,8 @@ __all__ = ["held_around", "held_here", "hold", "let_go"]
 
 Held: TypeAlias = "tuple[BeginTurn, ThreadState, asyncio.Task[Any] | None, Held | None]"
 """A turn, the thread and the task that hold it, and the turn around it. Tasks that are begun inside a
-turn inherit it, and threads do without a GIL. They may outlive it: so who asks whether *they* hold it
-compares these too, and not the number of the thread, which the system may give to a later one."""
+turn inherit it; without a GIL threads inherit it too. Both may outlive it: so a caller that asks whether
+it holds the turn compares these, and not the number of the thread, which a later one may be given."""
 
 _HELD: ContextVar[Held | None] = ContextVar("greenroom_turns", default=None)
 

@@ -44,9 +44,10 @@ class Resources:
             resource: T = there[0].get()
             return resource
         try:
-            # Not before it is there: 1. we find the session open  2. it ends, and takes what there is
-            # 3. we put ours there, which nobody would ever close.
-            if self._closed and self._made.pop(name, None) is mine:
+            # Only now: 1. we find the session open  2. it ends, and takes what there is  3. we put ours
+            # there, which nobody would ever close. From here on, `take_all` has found ours, or we find
+            # the session ended.
+            if self._closed:
                 msg = (
                     f"the session {self._key!r} has ended: its resource {name!r} cannot be had any more"
                 )
@@ -84,10 +85,17 @@ class Resources:
 def _closer(future: Future[T], close: Callable[[T], Any]) -> Callable[[], Any]:
     """Make the call that closes a resource: now, or when it is made, should somebody still be at it."""
 
+    def close_made(future: Future[T]) -> Any:
+        try:
+            made = future.get()
+        except BaseException:
+            return None  # it was not made after all, and its build was told why
+        return close(made)
+
     def call() -> Any:
         if future.done():
-            return close(future.get())
-        future.on_done(lambda made: close(made.get()))
+            return close_made(future)
+        future.on_done(close_made)
         return None
 
     return call

@@ -36,7 +36,7 @@ class Endings:
         return ending
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """Call this, on the loop, with the key of each session that ends. It may be told twice."""
+        """Call this, on the loop, with the key of each session that ends, perhaps twice."""
         self._loop = asyncio.get_running_loop()
         self._listeners.append(listener)
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pykka
 
 from greenroom._room_calls import RoomCalls
-from greenroom.actors import Future, SessionBusy
+from greenroom.actors import SessionBusy
 from greenroom.actors._calls import check_wait
 from greenroom.actors.holding import held_here
 from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, ListListeners, RoomStats
 
 if TYPE_CHECKING:
-    from greenroom.actors import ActorRef, Board, Runtime
+    from greenroom.actors import ActorRef, Board, Future, Runtime
     from greenroom.supervisor import Keeper
 
 __all__ = ["RoomEnd"]
@@ -50,7 +50,8 @@ class RoomEnd(RoomCalls):
         self._own_store = own_store
         self._report: DrainReport | None = None
         self._last_stats: RoomStats | None = None
-        self._shutting: dict[str, Future[None]] = {}
+        self._to_shut = [None]
+        """Who takes it out shuts the room."""
         _open_rooms.add(self)
 
     def _count(self) -> RoomStats:
@@ -69,18 +70,15 @@ class RoomEnd(RoomCalls):
         )
 
     def _shut(self) -> None:
-        mine: Future[None] = Future()
-        there = self._shutting.setdefault("room", mine)
-        if there is not mine:
-            return there.get()  # another thread is at it, or has done it
+        try:
+            self._to_shut.pop()
+        except IndexError:
+            return  # another call is at it: on another thread, or below a signal handler on this one
         try:
             self._shut_once()
         except BaseException:
-            self._shutting.clear()
+            self._to_shut.append(None)
             raise
-        finally:
-            mine.set()
-        return None
 
     def _shut_once(self) -> None:
         if self._closed:

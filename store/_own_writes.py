@@ -13,12 +13,13 @@ a GIL several threads break its links, up to Python 3.14.0.)
 from __future__ import annotations
 
 from threading import get_ident
+from typing import Any
 
 __all__ = ["OwnWrites"]
 
 _MOST = 65_536
 
-_Page = dict[str | None, dict[int, int]]
+_Page = dict[str | None, dict[Any, Any]]
 
 
 class OwnWrites:
@@ -39,10 +40,9 @@ class OwnWrites:
             cells = new.setdefault(session_id, old.get(session_id, {}))
         me = get_ident()
         cells[me] = cells.get(me, 0) + number
-        if len(new) >= self._full:
-            mine: dict[int, int] = {}
-            if new.setdefault(None, mine) is mine:  # of several threads, one turns the page
-                self._pages = ({}, new)
+        if len(new) >= self._full and self._pages[0] is new:
+            # Under `None` is the next page: of several threads that turn this one, all turn to the same.
+            self._pages = (new.setdefault(None, {}), new)
 
     def of(self, session_id: str) -> int:
         """How many."""

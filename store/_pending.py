@@ -80,7 +80,7 @@ class Threads:
         if self._closed:
             raise StoreClosed("the store is closed: open_store() opens it again")
         try:
-            # In no context: without a GIL a thread would keep that of whoever has it started.
+            # In an empty context: without a GIL a new thread would keep that of its first caller.
             call = partial(function, *args, **kwargs)
             return Pending(Context().run(self._executor.submit, self._run, call))
         except RuntimeError as error:  # closed this very moment, or the interpreter is about to exit

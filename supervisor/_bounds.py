@@ -64,11 +64,13 @@ class SupervisorBounds(SupervisorBooks):
             weighed=weighed,
         )
         if ask:
-            logger.info(
+            note = "" if weighed else BLIND
+            logger.log(
+                logging.WARNING if note else logging.INFO,
                 "Memory is above its budget of %s bytes: %s agents are released%s",
                 budget,
                 len(ask),
-                "" if weighed else BLIND,
+                note,
             )
         self._ask(ask, Reason.MEMORY)
 

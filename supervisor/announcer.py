@@ -17,7 +17,7 @@ from greenroom.messages import Event, EventsAnnounced, FlushEvents
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from greenroom.actors import Reply
+    from greenroom.actors import Future, Reply
 
 __all__ = ["Announcer"]
 
@@ -34,14 +34,19 @@ class Announcer(Actor):
         self,
         callback: Callable[[Event], Any],
         events: deque[Event] | None = None,
-        calling: bool = False,
+        called: Future[Any] | None = None,
     ) -> None:
         super().__init__()
         self._callback = callback
         self._events: deque[Event] = events or deque()
-        self._calling = calling
+        self._called = called
+        """The call of the listener that was begun last, also by the one before us."""
         self._flushing: list[Reply] = []
         self.dropped = 0
+
+    def on_start(self) -> None:
+        """Go on where the one before us has failed."""
+        self._go_on()
 
     def on_receive(self, message: Any) -> None:
         """Take an event, or the news that the last ones were announced."""
@@ -54,19 +59,23 @@ class Announcer(Actor):
                 self.dropped += 1
         elif isinstance(message, FlushEvents):
             self._flushing.append(self.defer_reply())
-        else:
-            self._calling = False
-        if self._events and not self._calling:
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._events and not self._calling():
             self._announce()
-        if not self._calling:
+        if not self._calling():
             flushing, self._flushing = self._flushing, []
             for reply in flushing:
                 reply.set(True)
 
-    def hand_over(self) -> tuple[Callable[[Event], Any], deque[Event], bool]:
-        """The listener, the events that were not announced, and whether it is being called at this very
-        moment: the next one must not call it at the same time."""
-        return self._callback, self._events, self._calling
+    def _calling(self) -> bool:
+        return self._called is not None and not self._called.done()
+
+    def hand_over(self) -> tuple[Callable[[Event], Any], deque[Event], Future[Any] | None]:
+        """The listener, the events that were not announced, and the last call: the next one must not
+        call the listener while that is under way."""
+        return self._callback, self._events, self._called
 
     def _announce(self) -> None:
         events, self._events = list(self._events), deque()
@@ -80,8 +89,7 @@ class Announcer(Actor):
                     logger.exception("A listener failed on %s of %r", event.kind, event.key)
 
         try:
-            called = self.runtime.submit(announce, name="events", lane="events")
+            self._called = self.runtime.submit(announce, name="events", lane="events")
         except RuntimeClosed:
             return
-        self._calling = True
-        self.pipe_to_self(called, lambda _: EventsAnnounced(), lambda _: EventsAnnounced())
+        self.pipe_to_self(self._called, lambda _: EventsAnnounced(), lambda _: EventsAnnounced())

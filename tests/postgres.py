@@ -13,20 +13,23 @@ root, so root starts it as another user, one that every system has.
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["NONE_HERE", "OwnServer", "PostgresServer", "find_programs", "given_url"]
+__all__ = ["NONE_HERE", "NO_PROGRAMS", "OwnServer", "PostgresServer", "find_programs", "given_url"]
+
+NO_PROGRAMS = "a test that stops its server needs the programs of one, and there are none here"
 
 NONE_HERE = (
     "there is no PostgreSQL here: neither GREENROOM_POSTGRES (a URL), nor the programs of a server, "
@@ -107,17 +110,19 @@ class PostgresServer:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._numbers = itertools.count(1)
         self._made: list[str] = []
 
     def url(self, schema: str = "public") -> str:
-        """The URL of a schema: to whoever uses it, a database of its own."""
-        return f"{self._url}{'&' if '?' in self._url else '?'}options=-csearch_path%3D{schema}"
+        """The URL of a schema: to its user, a database of its own."""
+        parts = urlsplit(self._url)
+        query = dict(parse_qsl(parts.query))
+        query["options"] = f"{query.get('options', '')} -csearch_path={schema}".strip()
+        return urlunsplit(parts._replace(query=urlencode(query, quote_via=quote, safe="/")))
 
     def fresh_url(self) -> str:
         """The URL of a new and empty schema. A database of its own would take far longer to make."""
-        name = f"greenroom_test_{os.getpid()}_{next(self._numbers)}"
-        self.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}")
+        name = f"greenroom_test_{secrets.token_hex(8)}"
+        self.execute(f"CREATE SCHEMA {name}")
         self._made.append(name)
         return self.url(name)
 

@@ -48,9 +48,11 @@ def run(version: str, program: Path, arguments: list[str]) -> bool:
     """Set up the environment of a Python, run pytest in it, and print how that ended."""
     began = time.monotonic()
     folder = ROOT / f".venv-heart-{version}"
-    python = folder / "bin" / "python"
+    python, ready = folder / "bin" / "python", folder / ".ready"
     log = ROOT / "build" / f"pythons-{version}.log"
+    log.parent.mkdir(exist_ok=True)
     commands: list[list[str | Path]] = [
+        [program, "-m", "venv", "--clear", folder],
         [
             python,
             "-m",
@@ -61,11 +63,11 @@ def run(version: str, program: Path, arguments: list[str]) -> bool:
             "-e",
             ".[test-heart]",
         ],
+        ["touch", ready],  # last: an environment that was interrupted halfway is made again
         [python, "-m", "pytest", "-q", *arguments],
     ]
-    if not python.exists():
-        commands.insert(0, [program, "-m", "venv", folder])
-    log.parent.mkdir(exist_ok=True)
+    if ready.exists() and ready.stat().st_mtime > (ROOT / "setup.cfg").stat().st_mtime:
+        del commands[:-1]
     with log.open("w") as out:
         passed = all(  # one after another, up to the first that fails
             subprocess.run(command, cwd=ROOT, stdout=out, stderr=out, check=False).returncode == 0
@@ -84,10 +86,12 @@ def main() -> None:
     parser.add_argument("--ends", action="store_true", help="only the oldest and the newest Python")
     options, arguments = parser.parse_known_args()
     found = list(find().items())
+    if not found:
+        sys.exit(f"There is no Python from 3.{OLDEST} to 3.{NEWEST} here that can make an environment")
     if options.ends:
         found = found[:1] + found[1:][-1:]
     failed = [version for version, program in found if not run(version, program, arguments)]
-    sys.exit(1 if failed or not found else 0)
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

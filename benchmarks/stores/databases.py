@@ -17,7 +17,7 @@ import psycopg
 
 from benchmarks.machine import file_system_of
 from benchmarks.workers import ROOT
-from tests.postgres import NONE_HERE, OwnServer, PostgresServer, find_programs
+from tests.postgres import OwnServer, PostgresServer, find_programs
 
 FOLDER = ROOT / "build"
 
@@ -60,7 +60,7 @@ def start_databases() -> Iterator[Databases]:
     """A folder and a server, gone at the end."""
     programs = find_programs()
     if programs is None:
-        raise SystemExit(f"The benchmarks of stores need the programs of a server: {NONE_HERE}")
+        raise SystemExit("The benchmarks of stores start a PostgreSQL: install its programs")
     FOLDER.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="stores-", dir=FOLDER))
     folder.chmod(0o755)  # root starts the server as another user

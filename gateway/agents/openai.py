@@ -269,7 +269,7 @@ async def _closing(stream: Any) -> AsyncIterator[None]:
         async with stream:
             yield
     finally:
-        with suppress(Exception):  # what is closed cannot be read, and whoever tries is at their end
+        with suppress(Exception):  # reading a closed stream ends its generators
             while await anext(stream, None) is not None:
                 pass
 

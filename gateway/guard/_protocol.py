@@ -48,6 +48,7 @@ class _Protocol(HttpToolsProtocol):
         super().__init__(*args, **options)
         self._in_head = False
         self._in_message = False
+        self._refused = False
         self._head_size = 0
         self._overtaken: list[Any] = []
         """Cycles that were not over when the next request came."""
@@ -85,6 +86,12 @@ class _Protocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade() and any(map(_announces_body, self.headers)):
+            # A head that came in pieces, or behind another request, still has its wish for an upgrade.
+            # The parser takes such a head for the whole request, and its body for the next one.
+            self._in_head, self._refused = False, True
+            self._refuse(bad_request("A request with a body cannot ask for another protocol."))
+            return
         before = None if self._idle else self.cycle
         super().on_headers_complete()
         self._in_head = False
@@ -92,7 +99,8 @@ class _Protocol(HttpToolsProtocol):
             self._overtaken.append(before)
 
     def on_message_complete(self) -> None:
-        super().on_message_complete()
+        if not self._refused:
+            super().on_message_complete()
         self._in_message = False
 
     @property
@@ -118,11 +126,7 @@ class _Protocol(HttpToolsProtocol):
         self._refuse(bad_request(msg))
 
     def _unsupported_upgrade_warning(self) -> None:
-        # uvicorn would have the operator install something. A head that came in pieces, or behind
-        # another request, still had its wish for an upgrade, and the parser took it for the whole
-        # request: its body would be the next one.
-        if any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers):
-            self.send_400_response("A request with a body cannot ask for another protocol.")
+        pass  # uvicorn would have the operator install something
 
     def _refuse(self, error: ApiError) -> None:
         if not self._idle and (self._overtaken or self.cycle.response_started):
@@ -194,6 +198,11 @@ class _Protocol(HttpToolsProtocol):
             cycle.message_event.set()
         self._overtaken.clear()
         self.pipeline.clear()
+
+
+def _announces_body(header: tuple[bytes, bytes]) -> bool:
+    name, value = header
+    return name == b"transfer-encoding" or (name == b"content-length" and value.strip(b" \t0") != b"")
 
 
 def _without_upgrade(data: bytes) -> bytes:

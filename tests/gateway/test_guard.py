@@ -440,9 +440,11 @@ def test_a_wish_for_a_websocket_in_the_second_half_of_a_head_is_answered_and_not
 
 @pytest.mark.parametrize("pieces", [1, 2])
 def test_a_body_behind_a_wish_for_another_protocol_is_never_taken_for_a_request(
-    alone: Guarded, pieces: int
+    alone: Guarded, pieces: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    body = request("GET", "/v1/probe", {"X-Request-Id": "smuggled"})
+    """And the request itself is not begun."""
+    caplog.set_level(logging.INFO, "greenroom.gateway.access")
+    body = request("GET", "/v1/probe")
     whole = request("POST", "/v1/probe", {"Connection": "Upgrade", "Upgrade": "h2c"}, body)
     half, end = whole.index(b"Upgrade: h2c"), len(whole) - (len(body) if pieces == 2 else 0)
     with connect(alone.port) as client:
@@ -454,6 +456,23 @@ def test_a_body_behind_a_wish_for_another_protocol_is_never_taken_for_a_request(
         with contextlib.suppress(ConnectionError):
             client.send(whole[end:])
         assert client.rest() == b""
+    assert ask(alone.port, "GET", "/healthz").status == 200
+    until(lambda: "/healthz" in caplog.text, "the line of the last request")
+    assert [record.getMessage().split()[:2] for record in caplog.records] == [
+        ["GET", "/v1/probe"],
+        ["GET", "/healthz"],
+    ]
+
+
+def test_a_wish_for_another_protocol_with_a_body_of_no_length_is_answered(alone: Guarded) -> None:
+    wish = {"Connection": "Upgrade", "Upgrade": "h2c", "Content-Length": "0"}
+    whole = request("POST", "/v1/probe", wish)
+    half = whole.index(b"Upgrade: h2c")
+    with connect(alone.port) as client:
+        client.send(request("GET", "/v1/probe") + whole[:half])
+        assert client.answer().status == 200
+        client.send(whole[half:])
+        assert client.answer().json["size"] == 0
 
 
 # Answers.

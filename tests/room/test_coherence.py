@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from greenroom import Turn
 
 
-pytestmark = pytest.mark.timeout(300)  # processes take long to start where many tests run at once
+# Processes take long to start where many tests run at once.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

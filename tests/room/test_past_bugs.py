@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import weakref
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,7 @@ from greenroom import (
 from greenroom.actors import ManualClock, Runtime
 from greenroom.actors.holding import held_here, hold
 from greenroom.actors.resources import Resources
-from greenroom.messages import BeginTurn, ExpireSession, UseSettings
+from greenroom.messages import BeginTurn, EventsAnnounced, ExpireSession, UseSettings
 from greenroom.supervisor.announcer import Announcer
 from greenroom.testing import FaultyRuntime, RecordingAgent, RecordingBuild, evict_now
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
@@ -582,6 +583,25 @@ def test_a_resource_that_is_asked_for_as_the_session_ends_is_refused() -> None:
     assert len(resources) == 0
 
 
+def test_a_resource_that_the_end_of_its_session_took_before_it_was_made_is_not_made() -> None:
+    resources, made = Resources("a"), list[str]()
+    closers: list[Any] = []
+
+    class Ending(dict[str, Any]):
+        def setdefault(self, name: str, mine: Any = None) -> Any:
+            there = super().setdefault(name, mine)
+            closers.extend(resources.take_all())
+            return there
+
+    resources._made = Ending()
+
+    with pytest.raises(RoomClosed, match="has ended"):
+        resources.get("sandbox", lambda: "made", close=made.append)
+    for _, close in closers:
+        close()
+    assert (len(closers), made) == (1, [])
+
+
 def test_a_factory_that_fails_after_its_session_has_ended_lets_nobody_wait() -> None:
     resources, making = Resources("a"), Gate()
     heard: list[BaseException] = []
@@ -608,19 +628,18 @@ def test_a_factory_that_fails_after_its_session_has_ended_lets_nobody_wait() -> 
     assert [str(error) for error in heard] == ["no sandbox"] * 2
 
 
-def test_another_thread_sees_the_agent_at_every_step_of_a_turns_end(
+def test_another_thread_sees_the_agent_while_the_turn_lets_go_of_it(
     room: Greenroom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    ref = weakref.ref
 
     def look_and_refer(agent: Any) -> Any:
         seen.append(turn.agent)
-        return ref(agent)
+        return weakref.ref(agent)
 
     with room.turn("a") as turn:
         agent = turn.agent
-        monkeypatch.setattr("greenroom._turn.weakref.ref", look_and_refer)
+        monkeypatch.setattr("greenroom._turn.weakref", SimpleNamespace(ref=look_and_refer))
 
     assert seen == [agent]
     assert turn.agent is agent
@@ -650,30 +669,29 @@ def test_a_drain_that_finds_the_room_closed_by_another_thread_has_its_report(
     assert reports == [report]
 
 
-def test_who_closes_second_returns_when_the_room_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """D4"""
-    room, shutting = Greenroom(RecordingAgent), Gate()
-    flush = room._flush_events
+def test_a_close_in_the_middle_of_a_close_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a signal handler it would wait for the very frame that it interrupted."""
+    room = Greenroom(RecordingAgent)
+    reports: list[DrainReport] = []
+    monkeypatch.setattr(room, "_flush_events", lambda _: reports.append(room.close()))
 
-    def flush_events(patience: float) -> None:
-        shutting.wait()
-        flush(patience)
+    assert reports == [room.close()]
+    assert room._closed
 
-    monkeypatch.setattr(room, "_flush_events", flush_events)
-    first = in_thread(room.close)
-    shutting.wait_reached()
-    closed: list[bool] = []
 
-    def close_and_look() -> None:
+def test_a_close_that_was_interrupted_can_be_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = Greenroom(RecordingAgent)
+
+    def interrupted(_: float) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(room, "_flush_events", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         room.close()
-        closed.append(room._closed)
+    room.close()
 
-    second = in_thread(close_and_look)
-    until(lambda: room._shutting["room"]._callbacks)  # the second one waits
-    shutting.open()
-    join_all([first, second])
-
-    assert closed == [True]
+    assert room._closed
 
 
 def test_stats_that_are_asked_for_while_the_room_closes_are_the_last_ones(
@@ -696,29 +714,51 @@ def test_stats_that_are_asked_for_while_the_room_closes_are_the_last_ones(
 def test_a_listener_is_not_called_twice_at_once_when_its_actor_fails(
     room: Greenroom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receive, listening, heard = Announcer.on_receive, Gate(), list[str]()
+    receive, listening, heard, received = Announcer.on_receive, Gate(), list[str](), list[str]()
 
     def listen(event: Event) -> None:
         if event.kind == "build":
             heard.append(event.key)
             listening.wait()
 
-    def fail_once(*_: object) -> None:
-        monkeypatch.undo()
-        raise OSError("planted")
+    def fail_on_b(announcer: Announcer, message: Any) -> None:
+        if getattr(message, "key", None) == "b":
+            raise OSError("planted")
+        receive(announcer, message)
+        received.append(getattr(message, "key", ""))
 
     room.events(listen)
     touch(room, "a")
     listening.wait_reached()
-    monkeypatch.setattr(Announcer, "on_receive", fail_once)
+    monkeypatch.setattr(Announcer, "on_receive", fail_on_b)
     touch(room, "b", "c")
-    assert receive is Announcer.on_receive
+    until(lambda: "c" in received)
     # What was given to a worker of that lane before this has begun by now.
     room._own_runtime.submit(int, lane="events").get(timeout=PATIENCE)  # type: ignore[union-attr]
 
     assert heard == ["a"]
     listening.open()
-    until(lambda: heard == ["a", "c"])  # not the one that the failure took
+    until(lambda: heard == ["a", "c"])
+
+
+def test_a_listeners_actor_that_fails_on_the_news_of_a_call_goes_on(
+    room: Greenroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive, failed, heard = Announcer.on_receive, list[str](), list[str]()
+
+    def fail_once(announcer: Announcer, message: Any) -> None:
+        if isinstance(message, EventsAnnounced) and not failed:
+            failed.append("once")
+            raise OSError("planted")
+        receive(announcer, message)
+
+    monkeypatch.setattr(Announcer, "on_receive", fail_once)
+    room.events(lambda event: heard.append(event.key))
+    touch(room, "a")
+    until(lambda: failed)
+    touch(room, "b")
+
+    until(lambda: "b" in heard)
 
 
 def test_a_thread_that_was_begun_in_a_turn_which_is_over_is_in_none() -> None:
@@ -741,17 +781,26 @@ def test_a_thread_that_was_begun_in_a_turn_which_is_over_is_in_none() -> None:
 @pytest.mark.long
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="threads inherit no context before Python 3.14")
 def test_no_thread_of_ours_keeps_the_context_of_whoever_had_it_started() -> None:
-    """As without a GIL, where they inherit one."""
+    """As without a GIL, where they inherit one. It would be seen, and kept alive."""
     script = (
-        "import contextvars, threading\n"
+        "import contextvars, gc, threading, weakref\n"
         "from greenroom.actors import Runtime\n"
-        "var = contextvars.ContextVar('var', default='nobody')\n"
-        "var.set('somebody')\n"
+        "class Mine: pass\n"
+        "var = contextvars.ContextVar('var', default=None)\n"
         "seen, ready = [], threading.Event()\n"
-        "with Runtime() as runtime:\n"
+        "async def nothing(): pass\n"
+        "def begin(runtime):\n"
+        "    mine = Mine()\n"
+        "    var.set(mine)\n"
         "    runtime.call_later(0.0, lambda: (seen.append(var.get()), ready.set()))\n"
+        "    runtime.submit(int).get()\n"
+        "    runtime.submit(nothing).get()\n"
+        "    return weakref.ref(mine)\n"
+        "with Runtime() as runtime:\n"
+        "    kept = contextvars.copy_context().run(begin, runtime)\n"
         "    assert ready.wait(30)\n"
-        "print(seen)\n"
+        "    gc.collect()\n"
+        "    print(seen, kept(), threading.active_count())\n"
     )
     ended = subprocess.run(
         [sys.executable, "-X", "thread_inherit_context=1", "-c", script],
@@ -760,4 +809,4 @@ def test_no_thread_of_ours_keeps_the_context_of_whoever_had_it_started() -> None
         check=False,
         timeout=PATIENCE,
     )
-    assert (ended.stdout, ended.stderr) == ("['nobody']\n", "")
+    assert (ended.stdout, ended.stderr) == ("[None] None 4\n", "")

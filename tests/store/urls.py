@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from greenroom.store import Store, open_store
-from tests.postgres import NONE_HERE, OwnServer, PostgresServer, find_programs, given_url
+from tests.postgres import NO_PROGRAMS, NONE_HERE, OwnServer, PostgresServer, find_programs, given_url
 from tests.required import missing
 
 __all__ = [
     "DATABASES",
-    "PostgresServer",
     "own_postgres",
     "postgres_server",
     "postgres_url",
@@ -30,7 +29,11 @@ DATABASES = ("sqlite-file", "sqlite-memory", "postgresql")
 def own_postgres() -> OwnServer:
     """Start a server. Without the programs of one, the test is skipped."""
     programs = find_programs()
-    return missing("postgres", NONE_HERE) if programs is None else OwnServer(programs)
+    if programs is not None:
+        return OwnServer(programs)
+    if given_url() is not None:
+        pytest.skip(NO_PROGRAMS)
+    return missing("postgres", NONE_HERE)
 
 
 @pytest.fixture(scope="session")

@@ -534,7 +534,9 @@ def test_giving_back_collects_what_only_refers_to_itself() -> None:
 
 
 @pytest.mark.skipif(_meter._malloc_trim() is None, reason="needs glibc")
-@pytest.mark.skipif(bool(_meter.BLIND), reason="needs a GIL: Python's memory is not from glibc without")
+@pytest.mark.skipif(
+    bool(_meter.BLIND), reason="needs a GIL: without one, Python's memory is not from glibc"
+)
 def test_giving_back_returns_free_memory_to_the_system() -> None:
     """C10"""
     before = resident()
