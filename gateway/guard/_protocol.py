@@ -86,7 +86,8 @@ class _Protocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        if self.parser.should_upgrade() and any(map(_announces_body, self.headers)):
+        parser: Any = self.parser  # there is one while it calls us, whatever pyright makes of uvicorn
+        if parser.should_upgrade() and any(map(_announces_body, self.headers)):
             # A head that came in pieces, or behind another request, still has its wish for an upgrade.
             # The parser takes such a head for the whole request, and its body for the next one.
             self._in_head, self._refused = False, True
