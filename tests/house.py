@@ -124,18 +124,23 @@ def private_names(source: str) -> list[str]:
     tree = ast.parse(source)
     bound = {name: dotted for _, dotted, name in imports(tree) if folder_of(dotted) is None}
     found = {(line, dotted) for line, dotted, name in imports(tree) if name in bound}
-    found |= {
-        (node.lineno, f"{bound[node.value.id]}.{node.attr}")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id in bound
-    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            first, _, rest = _dotted(node).partition(".")
+            if first in bound:
+                found.add((node.lineno, f"{bound[first]}.{rest}"))
     return [
         f"line {line}: {dotted} is private"
         for line, dotted in sorted(found)
         if dotted not in DOCUMENTED and any(map(_is_private, dotted.split(".")))
     ]
+
+
+def _dotted(node: ast.expr) -> str:
+    """A name and its attributes, as `asyncio.events.get_event_loop`; of anything else, only these."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_private(name: str) -> bool:

@@ -155,6 +155,7 @@ def test_no_private_name_of_others_is_imported_or_read() -> None:
         "import pykka._envelope",
         "import asyncio\nx = asyncio._get_running_loop()",
         "import sqlalchemy as sa\nx = sa._util",
+        "import asyncio\nx = asyncio.events._get_running_loop()",
     ],
 )
 def test_a_private_name_of_others_is_found(source: str) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pykka
@@ -16,7 +17,7 @@ import pytest
 
 from greenroom.actors import Actor, Future, ManualClock, Runtime, RuntimeClosed, WorkTimedOut
 from greenroom.actors._crew import Crew
-from greenroom.actors._workers import Work
+from greenroom.actors._workers import Work, Workers
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
 from tests.room.agents import until
 
@@ -353,3 +354,41 @@ def test_work_that_came_back_just_in_time_is_not_written_off(runtime: Runtime) -
 
     assert runtime.stats().workers_lost == 0
     assert runtime.stats().stuck == ()
+
+
+def test_work_that_comes_as_the_last_look_finds_none_is_looked_after_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[Callable[[], object]] = []
+
+    def look_later(_: float, look: Callable[[], object]) -> Any:
+        looks.append(look)
+
+    workers, gates = Workers("greenroom-test", 1, look_later), [Gate(), Gate()]
+
+    def submit(call: Callable[[], object]) -> Future[Any]:
+        work = Work(call, Future(), "work", None)
+        workers.submit(work)
+        return work.future
+
+    first, second = submit(gates[0].wait), submit(int)
+    gates[0].open()
+    for future in (first, second):
+        future.get(timeout=PATIENCE)
+    assert len(looks) == 1
+    progress, late = workers._crew.progress, list[Future[Any]]()
+
+    def progress_and_then() -> tuple[int, int]:
+        monkeypatch.undo()
+        found = progress()
+        late.extend([submit(gates[1].wait), submit(int)])
+        return found
+
+    monkeypatch.setattr(workers._crew, "progress", progress_and_then)
+    looks[0]()
+
+    assert len(looks) == 2
+    gates[1].open()
+    for future in late:
+        future.get(timeout=PATIENCE)
+    workers.close(PATIENCE)
