@@ -32,8 +32,9 @@ in hand when the exception came is refused; if it was told and not asked, that i
 Why asks of different actors do not slow each other down without a GIL. Counting the references to an
 object that several threads use is an atomic write to one place in memory, and takes longer than all the
 rest of an ask. So the short way of `ask` reads nothing that the ask of another actor reads, but for
-`LOCAL` and for what CPython does not count: classes, functions, constants. A dict of special messages, the limit of slow
-handlers in the runtime and a sentinel of our own were three such objects: see `benchmarks.cores`.
+`LOCAL` and for what CPython does not count: classes, functions, constants. A dict of special messages,
+the limit of slow handlers in the runtime and a sentinel of our own were three such objects: see
+`benchmarks.cores`.
 
 Sends from inside a handler are not run on its stack. They go on the thread's ready list, and `drive()`,
 at the bottom of the stack, works through it. Context variables: a handler sees those of its sender,
