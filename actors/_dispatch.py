@@ -55,4 +55,5 @@ SPECIAL: dict[type, Callable[[Mailbox, Any], Any]] = {
     StopActor: _stop,
     ChildFailed: _child_failed,
 }
-"""One look-up by exact class, in the place of pykka's chain of `isinstance`."""
+"""One look-up by exact class, in the place of pykka's chain of `isinstance`. `Mailbox.ask` names these
+classes once more: its short way must not touch a dict that all actors share."""

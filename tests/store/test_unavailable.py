@@ -1,6 +1,7 @@
 """Databases that cannot be reached, read or written."""
 
 import os
+import secrets
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -80,15 +81,19 @@ def test_a_second_transaction_within_the_first_does_not_wait_for_ever(file_url: 
 
 
 def test_a_server_that_dropped_us_is_noticed_without_an_error(postgres_url: str) -> None:
-    with open_store(postgres_url) as store:
+    name = (
+        f"greenroom_test_{secrets.token_hex(8)}"  # nobody else's connections: the server may be shared
+    )
+    with open_store(f"{postgres_url}&application_name={name}") as store:
         store.create_session("s", key="k")
         # With a time, which waits until they are gone: without one it sends a signal and goes on, and a
         # connection that is asked in between looks sound.
-        execute(
+        dropped = execute(
             postgres_url,
-            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
-            " WHERE pid <> pg_backend_pid() AND application_name = 'greenroom'",
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = ?",
+            name,
         )
+        assert dropped
         assert store.append("s", role="user", content="x").position == 1
 
 
