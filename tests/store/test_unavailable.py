@@ -81,9 +81,8 @@ def test_a_second_transaction_within_the_first_does_not_wait_for_ever(file_url: 
 
 
 def test_a_server_that_dropped_us_is_noticed_without_an_error(postgres_url: str) -> None:
-    name = (
-        f"greenroom_test_{secrets.token_hex(8)}"  # nobody else's connections: the server may be shared
-    )
+    # The server may be shared: only the test's own connections are dropped.
+    name = f"greenroom_test_{secrets.token_hex(8)}"
     with open_store(f"{postgres_url}&application_name={name}") as store:
         store.create_session("s", key="k")
         # With a time, which waits until they are gone: without one it sends a signal and goes on, and a
