@@ -36,6 +36,14 @@ rest of an ask. So the short way of `ask` reads nothing that the ask of another 
 the limit of slow handlers in the runtime and a sentinel of our own were three such objects: see
 `benchmarks.cores`.
 
+A step is what a handler does, without a message (`step`): a function that is called with the actor while
+the baton is held, if nobody holds it and nothing waits. It must be short, must not send, and makes its
+calls first and its stores last, so that an exception that strikes in between has changed nothing. The
+second look is the same.
+
+    1. a step holds the baton   2. a sender puts its message, fails to get the baton, walks away
+    3. the step lets go, looks once more, and runs 2
+
 Sends from inside a handler are not run on its stack. They go on the thread's ready list, and `drive()`,
 at the bottom of the stack, works through it. Context variables: a handler sees those of its sender,
 also when another thread runs it; what has to wait in a queue takes its sender's context along.
@@ -47,7 +55,7 @@ import threading
 from contextvars import copy_context
 from queue import SimpleQueue
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from uuid import uuid4
 
 import pykka
@@ -63,12 +71,15 @@ from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
     from collections import deque
+    from collections.abc import Callable
 
     from greenroom.actors._life import Item
     from greenroom.actors._runtime import Runtime
     from greenroom.actors._threads import ThreadState
 
 __all__ = ["Mailbox", "drive"]
+
+T = TypeVar("T")
 
 HOLDER = "holder"
 """The one place of a baton. It is emptied with `clear()`, which gives the dict's table back: of a
@@ -171,6 +182,8 @@ class Mailbox(Life):
             thread.driving = True
             thread.running = self
             began = monotonic()
+            if began > thread.sample_due:
+                thread.sample(began)
             try:
                 kind = message.__class__
                 if (
@@ -196,17 +209,56 @@ class Mailbox(Life):
                 thread.running = None
                 self.baton.clear()
                 thread.driving = False
-            took = monotonic() - began
-            if took > self.slow:
-                self.runtime._report_slow(self, message, took)
+            if monotonic() - began > self.slow:
+                self.runtime._report_slow(self, message, thread)
             if thread.ready or not self.queue.empty() or self.state != OPEN:
                 self._go_on(thread)
         except BaseException:
-            self.recover(thread, token)
+            # This thread drove nothing before: what it has left is a helper's, the second look as well.
+            thread.driving = False
+            thread.running = None
+            if self.baton.get(HOLDER) is token:
+                self.baton.clear()
+            self.runtime._hand_over(self)
             _hand_over_ready(thread)
             raise
         if future is not None:
             return future.get(timeout=timeout)
+        if gives_way:
+            thread.answers_left -= 1
+            if thread.answers_left < 0:
+                give_way(thread)
+        return result
+
+    def step(
+        self, act: Callable[[Any, Any], T], argument: object, gives_way: bool = False
+    ) -> T | None:
+        """Call `act(actor, argument)` with the baton held, here and now. `None` if that cannot be: the
+        actor is being run, something waits, or this thread runs another one. Then send a message.
+
+        `argument` must be an object that nobody else has: it is the token of the baton, too.
+        """
+        thread = LOCAL.state
+        if thread.driving:
+            return None
+        result: T | None = None
+        baton = self.baton
+        try:
+            if baton.setdefault(HOLDER, argument) is not argument:
+                return None
+            thread.driving = True
+            if self.state == OPEN and self._backlog is None and self.queue.empty():
+                result = act(self.actor, argument)
+            baton.clear()
+            thread.driving = False
+            if not self.queue.empty() or self.state != OPEN:
+                self._go_on(thread)
+        except BaseException:
+            thread.driving = False
+            if baton.get(HOLDER) is argument:
+                baton.clear()
+            self.runtime._hand_over(self)
+            raise
         if gives_way:
             thread.answers_left -= 1
             if thread.answers_left < 0:
@@ -320,6 +372,9 @@ class Mailbox(Life):
         """Handle one message and answer it."""
         self.replying = future
         began = monotonic()
+        thread = LOCAL.state
+        if began > thread.sample_due:
+            thread.sample(began)
         try:
             special = SPECIAL.get(message.__class__)
             result = self.actor.on_receive(message) if special is None else special(self, message)  # type: ignore[union-attr]  # an open mailbox has an actor
@@ -333,9 +388,8 @@ class Mailbox(Life):
                 self.replying = None
         except BaseException as exception:
             self.failed(message, exception)
-        took = monotonic() - began
-        if took > self.slow:
-            self.runtime._report_slow(self, message, took)
+        if monotonic() - began > self.slow:
+            self.runtime._report_slow(self, message, thread)
 
     def _handle_left(self, message: Any) -> None:
         try:

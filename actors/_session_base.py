@@ -21,12 +21,10 @@ from greenroom.actors.errors import (
     TurnTimeout,
 )
 from greenroom.messages import (
-    AgentReused,
     BeginTurn,
     CommitOutcome,
     SessionDrained,
     SessionStopped,
-    Standing,
     UseSettings,
     WithdrawTurn,
 )
@@ -34,6 +32,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from greenroom.actors._reply import Reply
     from greenroom.actors.board import Board
+    from greenroom.actors.card import Card
 
 __all__ = ["SessionBase", "text_of"]
 
@@ -45,6 +44,7 @@ class SessionBase(Actor):
         self,
         board: Board,
         key: str,
+        card: Card,
         state: SessionState | None = None,
         failed: BaseException | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ class SessionBase(Actor):
         self._key = key
         self._restarted = state is not None
         if state is None:
-            state = SessionState(key, None if board.books is None else board.books.owner)
+            state = SessionState(key, card, None if board.books is None else board.books.owner)
         self._state = state
         self._failed = failed
 
@@ -69,8 +69,7 @@ class SessionBase(Actor):
         return self._state
 
     def _tenant(self, incarnation: int, agent: Any, session_id: str) -> Tenant:
-        reused = AgentReused(key=self._key, incarnation=incarnation)
-        self._state.tenants[incarnation] = tenant = Tenant(agent, session_id, None, reused)
+        self._state.tenants[incarnation] = tenant = Tenant(agent, session_id, None)
         return tenant
 
     def _errands(self) -> Errands:
@@ -78,20 +77,6 @@ class SessionBase(Actor):
 
     def _ask_settings(self, method: str, *args: Any) -> Any:
         return self.actor_ref.ask(UseSettings(method=method, args=args))
-
-    def _leave(self, message: Any) -> None:
-        """Tell the supervisor of a warm turn: when it runs next, unless it wants to hear at once.
-
-        First the message, then the look at the board; the supervisor writes to the board first and looks
-        for messages then. Whichever second step comes last sees the other's first.
-        """
-        board = self._board
-        supervisor = board.supervisor
-        if supervisor is not None:
-            mailbox = supervisor.actor_inbox
-            mailbox.leave(message)
-            if board.pressed:
-                mailbox.knock()
 
     def _tell(self, message: Any) -> None:
         """Tell the supervisor, if there still is one."""
@@ -108,23 +93,30 @@ class SessionBase(Actor):
         stage = self._state.stage
         return len(stage.waiting or ()) + (stage.builder is not None)
 
-    def _standing(self) -> Standing:
+    def _publish(self) -> bool:
+        """Write the card, and tell whether the supervisor should look at it."""
         state = self._state
-        stage = state.stage
+        stage, card = state.stage, state.card
+        was_cached, was_busy, was_in_turn = card.cached, card.busy, card.in_turn
         tenant = state.tenants.get(stage.agent)
-        return Standing(
-            cached=bool(stage.agent) and stage.leaving is None,
-            in_turn=stage.in_use,
-            dirty=stage.generations.dirty > 0,
-            waiting=self._waiting(),
-            retained=stage.retained,
-            busy=stage.busy,
-            weight=0 if tenant is None else tenant.weight,
-            used=state.used,
-            idle_since=state.idle_since,
-            blank=self._nothing_to_remember(),
-            failed=stage.failed,
-            unrecorded=self._unrecorded(),
+        card.cached = bool(stage.agent) and stage.leaving is None
+        card.in_turn = stage.in_use
+        card.dirty = stage.generations.dirty > 0
+        card.waiting = self._waiting()
+        card.retained = stage.retained
+        card.busy = stage.busy
+        card.weight = 0 if tenant is None else tenant.weight
+        card.failed = stage.failed
+        card.unrecorded = self._unrecorded()
+        turn_over = was_in_turn and not card.in_turn
+        owed = card.owes is not None and not (card.in_turn and card.used == card.owes)
+        if owed:
+            card.owes = None
+        return (
+            owed
+            or card.cached is not was_cached
+            or (turn_over and self._board.weighing)
+            or (was_busy and not card.busy and self._board.settling)
         )
 
     def _unrecorded(self) -> bool:

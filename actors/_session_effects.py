@@ -17,12 +17,12 @@ from greenroom.actors.resources import BuildContext, Resources, Settings
 from greenroom.messages import (
     AgentBuilt,
     AgentRetained,
+    AgentReused,
     CommitEnded,
     HookFailure,
     IntendCommit,
     Reason,
     RecordCommit,
-    ReleaseAnswered,
     ReportStanding,
     RetryCommit,
     SessionChanged,
@@ -79,23 +79,21 @@ class SessionEffects(SessionBase):
         self._answer_committers()
         if state.ledger is not None:
             self._tidy_accounts(state.ledger)
-        standing = self._standing()
-        if standing.blank:
+        changed = self._publish()
+        if self._nothing_to_remember():
             self._retire()  # which says all there is to say
             self._send_answers()
             self.stop_now()
             return
-        if standing != state.sent:
-            state.sent = standing
-            self._tell(SessionChanged(key=self._key, standing=standing))
-        if state.answer is not None:
-            # Behind the standing: at no moment does it look as if nothing were under way.
-            self._tell(ReleaseAnswered(key=self._key, accepted=state.answer))
-            state.answer = None
+        answer, state.answer = state.answer, None
+        if changed and not (answer is not None and answer.accepted):
+            self._tell(SessionChanged(key=self._key))
+        if answer is not None:
+            # Behind the card: at no moment does it look as if nothing were under way.
+            self._tell(answer)
         self._send_answers()
-        if not standing.cached and not standing.busy and not state.stage.late:
+        if not state.card.cached and not state.card.busy and not state.stage.late:
             # There may be very many like this: nothing is kept that can be made again.
-            state.sent = None
             state.resources = state.resources or None
 
     def _tidy_accounts(self, ledger: LedgerState) -> None:
@@ -105,10 +103,10 @@ class SessionEffects(SessionBase):
         state = self._state
         stage = state.stage
         waiter = self._forget_waiter(effect.turn)
-        state.used = next(self._board.uses)
+        state.card.used = self.runtime.tick()
         state.session_id = effect.turn.session_id
         if effect.reused:
-            self._tell(state.tenants[stage.agent].reused)
+            self._note_hit(stage.agent)
         granted = TurnGranted(
             agent=state.tenants[stage.agent].agent,
             reused=effect.reused,
@@ -116,6 +114,12 @@ class SessionEffects(SessionBase):
         )
         if waiter is not None:
             self._answer(waiter, granted, effect.turn)
+
+    def _note_hit(self, incarnation: int) -> None:
+        """A turn found its agent. A listener may want to hear of it."""
+        self._state.card.hits += 1
+        if self._board.hits:
+            self._event(AgentReused(key=self._key, incarnation=incarnation))
 
     def _wait(self, effect: effects_of.Wait) -> None:
         """Nothing to do: the reply is deferred as it is."""
@@ -126,7 +130,8 @@ class SessionEffects(SessionBase):
             self._answer(waiter, self._error(effect.why, effect.turn))
 
     def _turn_over(self, effect: effects_of.TurnOver) -> None:
-        self._state.idle_since = self.runtime.clock()
+        self._state.card.used = self.runtime.tick()
+        self._state.card.idle_since = self.runtime.clock()
 
     def _build(self, effect: effects_of.Build) -> None:
         state, turn = self._state, effect.turn
@@ -158,6 +163,7 @@ class SessionEffects(SessionBase):
 
     def _insert(self, effect: effects_of.Insert) -> None:
         tenant = self._state.tenants[effect.incarnation]
+        self._state.card.used = self.runtime.tick()  # also if nobody wants it any more
         self._event(
             AgentBuilt(
                 key=self._key,
@@ -265,11 +271,7 @@ class SessionEffects(SessionBase):
     def _life_over(self, effect: effects_of.LifeOver) -> None:
         self._event(SessionEnded(key=self._key, reason=effect.reason))
 
-    def _answer_release(self, effect: effects_of.AnswerRelease) -> None:
-        self._state.answer = effect.accepted
-
     _performers: ClassVar[dict[type, Callable[[Any, Any], Iterable[Effect] | None]]] = {
-        effects_of.AnswerRelease: _answer_release,
         effects_of.Build: _build,
         effects_of.CloseResources: _close_resources,
         effects_of.Commit: _commit,

@@ -30,7 +30,6 @@ from greenroom.messages import (
     EnterStore,
     Entrance,
     StoreAnswered,
-    TurnEnded,
     TurnRecorded,
 )
 
@@ -216,19 +215,16 @@ class SessionLedger(SessionAccounts):
         elif message.sight is None:
             self._record_lost(turn, account, completed=stage.recording.completed)
         else:
-            as_usual = not self._unrecorded()
             if account is not None:
                 self._note_recorded(message, account)
             self._remember(message.session_id, message.sight)
-            self._end_recording(Recorded.DONE, account, as_usual=as_usual)
+            self._end_recording(Recorded.DONE, account)
 
     def _end_recording(
         self,
         outcome: Recorded,
         account: Account | None,
         answer: BaseException | None = None,
-        *,
-        as_usual: bool = False,
     ) -> None:
         stage = self._state.stage
         if account is None:
@@ -240,27 +236,7 @@ class SessionLedger(SessionAccounts):
         ender, self._ledger.ender = self._ledger.ender, None
         if ender is not None:
             self._answer_behind(ender, generation if answer is None else answer)
-        if as_usual and stage.rests:
-            self._rest(effects)
-        else:
-            self._perform(effects)
-
-    def _rest(self, effects: Iterable[Effect]) -> None:
-        """The turn is over, and there is nothing else to do: nearly always."""
-        state, generations = self._state, self._state.stage.generations
-        self._perform(effects, quietly=True)
-        state.sent = None
-        assert state.idle_since is not None
-        self._leave(
-            TurnEnded(
-                key=self._key,
-                dirty=generations.generation > generations.committed,
-                idle_since=state.idle_since,
-                weight=state.tenants[state.stage.agent].weight,
-            )
-        )
-        self._tidy_accounts(self._ledger)
-        self._send_answers()
+        self._perform(effects)
 
     def _remember(self, session_id: str, sight: Sight | None) -> None:
         tenant = self._state.tenants.get(self._state.stage.agent)

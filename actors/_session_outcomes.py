@@ -86,7 +86,7 @@ class SessionOutcomes(SessionEffects):
             what = "and is let go" if message.error is None else "with an error"
             logger.warning("%s: a build that was given up came back late, %s", self, what)
         if wanted and turn is None:
-            state.idle_since = self.runtime.clock()
+            state.card.idle_since = self.runtime.clock()
         succeeded = message.error is None
         effects += stage.built(message.incarnation, succeeded=succeeded, returned=message.returned)
         self._perform(effects)

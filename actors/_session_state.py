@@ -15,17 +15,11 @@ if TYPE_CHECKING:
 
     from greenroom.actors._reply import Reply
     from greenroom.actors._timers import Timer
+    from greenroom.actors.card import Card
     from greenroom.actors.coherence import Remembered, Sight
     from greenroom.actors.effects import Effect
     from greenroom.actors.resources import Resources
-    from greenroom.messages import (
-        AgentReused,
-        BeginTurn,
-        CommitSession,
-        DrainSession,
-        Standing,
-        TurnGranted,
-    )
+    from greenroom.messages import BeginTurn, CommitSession, DrainSession, ReleaseAnswered
 
 __all__ = ["PINNED", "Account", "LedgerState", "Rescue", "SessionState", "Tenant", "Waiter"]
 
@@ -37,10 +31,6 @@ class Tenant:
     agent: Any
     session_id: str
     loop: asyncio.AbstractEventLoop | None
-    reused: AgentReused
-    granted: TurnGranted | None = None
-    """What the supervisor and the caller are told for every turn that gets it: always the same."""
-
     remembered: Remembered | None = None
     """What it knows of its transcripts, where there is a store to compare with."""
 
@@ -168,12 +158,12 @@ class SessionState:
         "answer",
         "answers",
         "attempt",
+        "card",
         "committers",
         "drain",
         "drained_from",
         "ended",
         "forced",
-        "idle_since",
         "key",
         "last_error",
         "ledger",
@@ -181,7 +171,6 @@ class SessionState:
         "redo",
         "resources",
         "retry_timer",
-        "sent",
         "session_id",
         "settings",
         "stage",
@@ -189,13 +178,13 @@ class SessionState:
         "struck",
         "tenants",
         "todo",
-        "used",
         "waiters",
     )
 
-    def __init__(self, key: str, owner: str | None = None) -> None:
+    def __init__(self, key: str, card: Card, owner: str | None = None) -> None:
         """`owner` is what the room is called in its store, if it has one."""
         self.key = key
+        self.card = card
         self.stage = Stage(checked=owner is not None)
         self.ledger = None if owner is None else LedgerState(owner)
         self.tenants: dict[int, Tenant] = {}
@@ -206,10 +195,6 @@ class SessionState:
         self.ended: dict[int, Resources | None] | None = None
         """The resources of sessions that have ended and are not yet closed."""
         self.session_id: str | None = None
-        self.used = 0
-        self.idle_since: float | None = None
-        self.sent: Standing | None = None
-        """What the supervisor was told last. `None`: something else, so it is told anew."""
         self.todo: deque[Effect] | None = None
         self.redo: Any = None
         self.attempt = 0
@@ -219,9 +204,9 @@ class SessionState:
         self.drained_from = 0
         self.forced = False
         self.answers: list[tuple[Reply, Any, BeginTurn | None]] | None = None
-        """Whoever is to be answered, behind the session's new standing."""
-        self.answer: bool | None = None
-        """What the supervisor is to be told about a release, behind the session's new standing."""
+        """Whoever is to be answered, behind what the supervisor is told."""
+        self.answer: ReleaseAnswered | None = None
+        """What the supervisor is to be told about a release."""
         self.retry_timer: Timer | None = None
         self.struck: Any = None
         self.strikes = 0

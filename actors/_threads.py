@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import deque
 from contextvars import Context
+from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class ThreadState:
         "entered",
         "ready",
         "running",
+        "sample_due",
+        "sampled",
         "slice_began",
         "waking",
     )
@@ -79,12 +82,30 @@ class ThreadState:
         self.slice_began = 0.0
         """When those began to be counted."""
 
+        self.sample_due = 0.0
+        """When its processor time is looked at again, on the clock of `time.monotonic()`."""
+
+        self.sampled = 0.0
+        """Its processor time at the last look."""
+
         self.birth: Birth | None = None
         """Set from `start()` until the constructor of `Actor` has taken it."""
 
         key = id(self)
         _every[key] = weakref.ref(self, lambda _: _every.pop(key, None))
 
+    def sample(self, now: float) -> None:
+        """Look at this thread's processor time, now and then: each look costs as much as a handler.
+
+        A handler that took long by the clock may have waited for the interpreter or for a core. From the
+        last look on, `SAMPLE_EVERY` before it at the most, one can tell how long it really worked.
+        """
+        self.sample_due = now + SAMPLE_EVERY
+        self.sampled = thread_time()
+
+
+SAMPLE_EVERY = 0.01
+"""How many seconds lie between two looks at a thread's processor time, at least."""
 
 _every: dict[int, weakref.ref[ThreadState]] = {}
 

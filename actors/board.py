@@ -6,7 +6,6 @@ reader sees the old or the new notice, both whole: each is one attribute, replac
 
 from __future__ import annotations
 
-import itertools
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,12 @@ from greenroom.actors.hooks import AgentHooks
 from greenroom.actors.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from greenroom.actors._ref import ActorRef
     from greenroom.actors._runtime import Runtime
     from greenroom.actors.bookkeeping import Bookkeeping
-    from greenroom.actors.session import Session
+    from greenroom.actors.card import Card
 
 __all__ = ["Board"]
 
@@ -32,15 +31,17 @@ class Board:
     __slots__ = (
         "books",
         "build",
+        "cards",
         "clerk",
-        "directory",
         "draining",
+        "hits",
         "hooks",
         "policy",
-        "pressed",
         "runtime",
+        "settling",
         "supervisor",
-        "uses",
+        "warm",
+        "weighing",
     )
 
     def __init__(
@@ -61,13 +62,17 @@ class Board:
         """Who writes to the store. Set once, before there is any session."""
         self.supervisor: ActorRef[Any] | None = None
         """Set once, before there is any session."""
-        self.directory: dict[str, ActorRef[Session]] = {}
-        """The session actor of each key. The supervisor writes; a reference may have stopped since."""
+        self.cards: dict[str, Card] = {}
+        """The card of each key, with its session actor. The supervisor puts it there."""
         self.draining = False
-        self.pressed = False
-        """Whether the supervisor wants to hear of warm turns at once: the room is over its cap, say."""
-        self.uses: Iterator[int] = itertools.count(1)
-        """Numbers the turns of the room in the order they begin."""
+        self.warm = False
+        """Whether a turn may begin and end without a message: nobody need hear of it."""
+        self.hits = False
+        """Whether a listener wants to hear of turns that found their agent."""
+        self.weighing = False
+        """Whether the supervisor wants to hear of every turn that ends, to look at the memory."""
+        self.settling = False
+        """Whether the supervisor wants to hear of sessions in which nothing is under way any more."""
 
     def weigh(self, key: str, agent: Any) -> int | None:
         """Ask the gateway what an agent weighs. `None` if it does not tell, or fails to."""

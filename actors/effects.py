@@ -10,7 +10,6 @@ are named by their incarnation, turns by the request that asked for them, ended 
     agents          Build, Insert, Interrupt, TearDown
     commits         Commit, CommitGaveUp, Retain (a leaver, whose Phase says how far it has come), Pause
     sessions        EndLife, CloseResources, LifeOver: once for each life, in this order
-    the supervisor  AnswerRelease
 
 Nearly every turn begins with `HIT` and ends with `RESTED`: nothing is to be done but what whoever asked
 does himself, and no object is made to say so.
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from greenroom.messages import BeginTurn, Reason
 
 __all__ = [
-    "AnswerRelease",
     "Build",
     "CloseResources",
     "Commit",
@@ -241,13 +239,6 @@ class LifeOver:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRelease:
-    """Answer the supervisor."""
-
-    accepted: bool
-
-
 Effect: TypeAlias = (
     Grant
     | Wait
@@ -267,7 +258,6 @@ Effect: TypeAlias = (
     | EndLife
     | CloseResources
     | LifeOver
-    | AnswerRelease
 )
 
 HIT: tuple[Effect, ...] = ()

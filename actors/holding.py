@@ -1,11 +1,16 @@
-"""Which turns a caller is in: so that nobody waits for a turn that only they can end."""
+"""Which turns a caller is in, so that nobody waits for a turn that only they can end.
+
+A context variable holds the innermost turn, and through it those around it. Tasks that begin inside a
+turn inherit it, and without a GIL so do threads. Both may outlive it. So a caller that asks whether it
+is in a turn compares the thread, and on an event loop the task, that entered it.
+"""
 
 from __future__ import annotations
 
-from asyncio import current_task, get_running_loop
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from greenroom.actors._loops import running_task
 from greenroom.actors._threads import LOCAL
 
 if TYPE_CHECKING:
@@ -13,61 +18,51 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from greenroom.actors._threads import ThreadState
-    from greenroom.messages import BeginTurn
 
-__all__ = ["held_around", "held_here", "hold", "let_go"]
+__all__ = ["HELD", "held_around", "held_here", "let_go"]
 
-Held: TypeAlias = "tuple[BeginTurn, ThreadState, asyncio.Task[Any] | None, Held | None]"
-"""A turn, the thread and the task that hold it, and the turn around it. Tasks that are begun inside a
-turn inherit it; without a GIL threads inherit it too. Both may outlive it: so a caller that asks whether
-it holds the turn compares these, and not the number of the thread, which a later one may be given."""
+Held: TypeAlias = "tuple[object, object, str, ThreadState, asyncio.Task[Any] | None, Held | None]"
+"""A turn (its name, as the session knows it), its room (a mark of the room, which may itself be dropped
+meanwhile), its key, the thread that entered it, the task if that was with `async with`, and the turn
+around it. A plain tuple: every turn makes one."""
 
-_HELD: ContextVar[Held | None] = ContextVar("greenroom_turns", default=None)
-
-
-def hold(turn: BeginTurn) -> None:
-    """Note that this caller is in this turn."""
-    try:
-        task = current_task(get_running_loop())
-    except RuntimeError:  # no event loop runs on this thread
-        task = None
-    _HELD.set((turn, LOCAL.state, task, _HELD.get()))
+HELD: ContextVar[Held | None] = ContextVar("greenroom_turns", default=None)
 
 
-def let_go(turn: BeginTurn) -> None:
-    """Note that it is over. In another context than the one that began it, there is nothing to note."""
-    held = _HELD.get()
-    if held is not None and held[0] is turn:
-        _HELD.set(held[3])
-    elif held is not None:
-        _HELD.set(_without(turn, held))
+def let_go(turn: object) -> None:
+    """Note that a turn is over. In another context than the one that began it, there is nothing to
+    note."""
+    held = HELD.get()
+    if held is not None:
+        HELD.set(held[5] if held[0] is turn else _without(turn, held))
 
 
-def held_here() -> tuple[BeginTurn, ...]:
-    """The turns that this very thread, or task, is in: it cannot wait for their end."""
-    held = _HELD.get()
+def held_here(room: object = None) -> tuple[Held, ...]:
+    """The turns that this very thread, or task, is in, of this room or of all: it cannot wait for their
+    end."""
+    held = HELD.get()
     if held is None:
         return ()
-    thread = LOCAL.state
-    try:
-        task = current_task(get_running_loop())
-    except RuntimeError:
-        task = None
-    return tuple(h[0] for h in _each(held) if (h[1] is thread if h[2] is None else h[2] is task))
+    thread, task = LOCAL.state, running_task()
+    return tuple(
+        h
+        for h in _each(held)
+        if room in (None, h[1]) and (h[3] is thread if h[4] is None else h[4] is task)
+    )
 
 
-def held_around() -> tuple[BeginTurn, ...]:
+def held_around() -> tuple[object, ...]:
     """The turns that this caller was begun in. Perhaps somebody in them waits for this caller."""
-    return tuple(held[0] for held in _each(_HELD.get()))
+    return tuple(held[0] for held in _each(HELD.get()))
 
 
 def _each(held: Held | None) -> Iterator[Held]:
     while held is not None:
         yield held
-        held = held[3]
+        held = held[5]
 
 
-def _without(turn: BeginTurn, held: Held) -> Held | None:
+def _without(turn: object, held: Held) -> Held | None:
     """Two turns that are not ended in the reverse order they were begun in: take out the outer one."""
-    outer = None if held[3] is None else _without(turn, held[3])
-    return outer if held[0] is turn else (held[0], held[1], held[2], outer)
+    outer = None if held[5] is None else _without(turn, held[5])
+    return outer if held[0] is turn else (*held[:5], outer)

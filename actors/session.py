@@ -1,9 +1,9 @@
 """The session actor: the one authority on its session. A shell around `stage.py`, which decides.
 
 A message goes to the stage, which returns effects; each effect is performed here: answer a caller, send
-slow work on its way, tell the supervisor. After every message but the two of a warm turn the supervisor
-is told the session's standing, if that has changed: the whole of it, so that a notice that is lost to
-a crash, or comes twice, does no harm.
+slow work on its way, tell the supervisor. After every message the session writes its card, whole, and
+tells the supervisor to look at it if that has to know: a notice that is lost to a crash, or comes twice,
+does no harm. A warm turn is no message: it takes one short step at either end.
 
 What if the actor crashes? Everything it knows is in one `SessionState`, which the supervisor hands to
 the next incarnation of the actor, together with the message that was not handled. Effects that were
@@ -53,6 +53,7 @@ from greenroom.messages import (
     Reason,
     RecoverSession,
     ReleaseAgent,
+    ReleaseAnswered,
     ReportStanding,
     ResourcesClosed,
     RetryCommit,
@@ -63,7 +64,6 @@ from greenroom.messages import (
     StartCommit,
     StoreAnswered,
     TeardownEnded,
-    TurnEnded,
     TurnGranted,
     TurnRecorded,
     UseSettings,
@@ -89,7 +89,6 @@ class Session(SessionRecovery):
         if not self._restarted:
             return
         state = self._state
-        state.sent = None
         for turn, waiter in (state.waiters or {}).items():
             self._set_timer(waiter, ExpireTurn(turn=turn))
         for request, waiter in (state.committers or {}).items():
@@ -126,7 +125,45 @@ class Session(SessionRecovery):
         """Handle one message of the protocol."""
         return self._handlers[message.__class__](self, message)
 
-    # The warm way: a turn on the agent that is there, and nothing else to do.
+    # The warm steps: a turn on the agent that is there, and nothing else to do. No message, no notice;
+    # the caller's thread runs them with the mailbox's baton in hand (`Mailbox.step`).
+
+    def begin_now(self, asked: tuple[object, str | None, str]) -> Any:
+        """Begin a turn, and return the agent. `None`: it takes more than that."""
+        state, board = self._state, self._board
+        stage = state.stage
+        if not board.warm:
+            return None
+        number = board.runtime.tick()
+        name, signature, session_id = asked
+        if not stage.begin_now(name, signature):
+            return None
+        card = state.card
+        agent = state.tenants[stage.agent].agent
+        state.session_id = session_id
+        card.used = number
+        card.in_turn = True
+        card.hits += 1
+        return agent
+
+    def end_now(self, given_back: tuple[object, bool]) -> int | None:
+        """End a turn, and return the generation. `None`: it takes more than that."""
+        state, runtime = self._state, self._board.runtime
+        stage, card = state.stage, state.card
+        if card.owes is not None or not self._board.warm:
+            return None
+        number, now = runtime.tick(), runtime.clock()
+        name, completed = given_back
+        generation = stage.end_now(name, completed)
+        if generation is None:
+            return None
+        card.used = number
+        card.idle_since = now
+        card.dirty = generation > stage.generations.committed
+        card.in_turn = False
+        return generation
+
+    # The same by message, and what takes more.
 
     def _begin_turn(self, turn: BeginTurn) -> TurnGranted | None:
         state, board = self._state, self._board
@@ -134,17 +171,12 @@ class Session(SessionRecovery):
         entered = state.ledger is not None and self._enters_at_once(turn)
         effects = stage.begin(turn, board.policy.max_waiting, entered=entered)
         if effects is HIT:
-            state.used = next(board.uses)
+            state.card.used = self.runtime.tick()
             state.session_id = turn.session_id
-            state.sent = None
-            tenant = state.tenants[stage.agent]
-            self._leave(tenant.reused)
-            granted = tenant.granted
-            if granted is None:
-                tenant.granted = granted = TurnGranted(
-                    agent=tenant.agent, reused=True, rebuild_reason=None
-                )
-            return granted
+            self._note_hit(stage.agent)
+            self._publish()
+            agent = state.tenants[stage.agent].agent
+            return TurnGranted(agent=agent, reused=True, rebuild_reason=None)
         timeout = turn.timeout
         due = None if timeout is None else self.runtime.clock() + timeout
         if state.waiters is None:
@@ -181,17 +213,7 @@ class Session(SessionRecovery):
             self._perform(effects, quietly=True)
             return None
         if effects is RESTED:
-            state.idle_since = now = self._board.runtime.clock()
-            state.sent = None
-            self._leave(
-                TurnEnded(
-                    key=self._key,
-                    dirty=generations.generation > generations.committed,
-                    idle_since=now,
-                    weight=state.tenants[incarnation].weight,
-                )
-            )
-            return generations.generation
+            effects = [effects_of.TurnOver(message.turn)]
         generation = generations.generation
         if message.discard is not None:
             logger.info("%s: its agent is discarded after the turn: %s", self, message.discard)
@@ -214,7 +236,22 @@ class Session(SessionRecovery):
         self._perform(self._state.stage.expire(message.turn))
 
     def _release_agent(self, message: ReleaseAgent) -> None:
-        self._perform(self._state.stage.release(message.reason))
+        state, card = self._state, self._state.card
+        effects = None
+        if message.cutoff is not None:
+            wanted = card.idle_since is not None and card.idle_since < message.cutoff
+        else:
+            wanted = message.seen in (None, card.used)
+        if wanted:
+            effects = state.stage.release(message.reason)
+        # One that was used since is not what the supervisor took it for: it looks again, at once.
+        held = wanted and state.stage.in_use
+        if held:
+            card.owes = card.used
+        state.answer = ReleaseAnswered(
+            key=self._key, number=message.number, accepted=effects is not None, held=held
+        )
+        self._perform(effects or ())
 
     def _evict_agent(self, _: EvictAgent) -> bool:
         effects = self._state.stage.evict()
@@ -229,10 +266,10 @@ class Session(SessionRecovery):
         self._perform(state.stage.close(message.reason, interrupt=message.interrupt))
         return True
 
-    def _expire_session(self, _: ExpireSession) -> None:
+    def _expire_session(self, message: ExpireSession) -> None:
         state, ttl = self._state, self._board.policy.session_ttl
-        state.answer = False
-        stage, since = state.stage, state.idle_since
+        state.answer = ReleaseAnswered(key=self._key, number=message.number, accepted=False)
+        stage, since = state.stage, state.card.idle_since
         unused = ttl is not None and (since is None or self.runtime.clock() - since > ttl)
         if unused and stage.turn is None and not stage.building:
             self._close_session(CloseSession(interrupt=False, reason=Reason.SESSION_EXPIRED))
@@ -256,8 +293,8 @@ class Session(SessionRecovery):
             if state.ledger is not None:
                 tenant.remembered = Remembered(message.session_id)  # and nothing known of it yet
             state.session_id = message.session_id
-            state.used = next(self._board.uses)
-            state.idle_since = None
+            state.card.used = self.runtime.tick()
+            state.card.idle_since = None
             self._perform(effects)
 
     def _refuse_adoption(self) -> None:
@@ -284,7 +321,7 @@ class Session(SessionRecovery):
         state = self._state
         stage = state.stage
         tenant = state.tenants.get(stage.agent)
-        resting = stage.turn is None and state.idle_since is not None
+        resting = stage.turn is None and state.card.idle_since is not None
         account = self._account_shown()
         row = SessionRow(
             key=self._key,
@@ -296,18 +333,19 @@ class Session(SessionRecovery):
             committed=stage.generations.committed if account is None else account.committed,
             waiting=self._waiting(),
             retained=stage.retained,
-            idle_seconds=self.runtime.clock() - (state.idle_since or 0.0) if resting else None,
+            idle_seconds=self.runtime.clock() - (state.card.idle_since or 0.0) if resting else None,
             weight=0 if tenant is None else tenant.weight,
             last_reason=stage.last_reason,
             last_error=state.last_error,
             holder=self._holder(),
-            standing=self._standing(),
+            busy=stage.busy,
+            used=state.card.used,
+            empty=self._nothing_to_remember(),
         )
         self._perform(())
         return row
 
     def _report_standing(self, _: ReportStanding) -> None:
-        self._state.sent = None
         self._perform(())
 
     # Commits.
@@ -378,7 +416,7 @@ class Session(SessionRecovery):
         if message.agent is not None:
             known = next((i for i, t in state.tenants.items() if t.agent is message.agent), None)
             known = known or self._take_in(message.agent)
-        state.idle_since = self.runtime.clock()
+        state.card.idle_since = self.runtime.clock()
         generation = state.stage.complete_elsewhere(known)
         self._perform(())
         return generation

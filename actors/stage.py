@@ -54,7 +54,6 @@ from greenroom.actors._stage_exits import ENTERING, Ending, Leaver, StageExits, 
 from greenroom.actors.effects import (
     HIT,
     RESTED,
-    AnswerRelease,
     Build,
     CommitGaveUp,
     Effect,
@@ -110,6 +109,32 @@ class Stage(StageExits):
             self.waiting = deque()
         self.waiting.append(turn)
         return [Wait(turn)]
+
+    def begin_now(self, turn: object, signature: str | None) -> bool:
+        """Begin a turn on the agent that is there, if that is all there is to do."""
+        if (
+            self.turn is None
+            and self.agent
+            and not self.building
+            and self.leaving is None
+            and not self.draining
+            and not self.failed
+            and (signature is None or signature == self.signature)
+        ):
+            self.turn = turn  # type: ignore[assignment]  # a name for the turn, and nothing else
+            return True
+        return False
+
+    def end_now(self, turn: object, completed: bool) -> int | None:
+        """End a turn, if that is all there is to do: the generation. Else `None`."""
+        put_off = self._wish or self.waiting or self.flush_to or self.leavers or self.draining
+        if turn is not self.turn or put_off or self.recording is not None:
+            return None
+        generations = self.generations
+        if completed:
+            generations.complete(self.agent)
+        self.turn = None
+        return generations.generation
 
     def end(
         self, turn: BeginTurn, *, completed: bool, discard: bool, recorded: bool = False
@@ -277,11 +302,11 @@ class Stage(StageExits):
 
     # Letting go.
 
-    def release(self, reason: Reason) -> list[Effect]:
-        """The supervisor asks for the agent: yes, unless it is in a turn."""
+    def release(self, reason: Reason) -> list[Effect] | None:
+        """The supervisor asks for the agent. `None`: there is none to be had, or it is in a turn."""
         if not self.agent or self.in_use or self.leaving is not None:
-            return [AnswerRelease(False)]
-        effects: list[Effect] = [AnswerRelease(True)]
+            return None
+        effects: list[Effect] = []
         self._release(reason, effects)
         return effects
 

@@ -9,9 +9,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from greenroom.actors import Policy
-    from greenroom.messages import Position, SessionRow
+    from greenroom.messages import SessionRow
 
-__all__ = ["Explanation"]
+__all__ = ["Explanation", "Position"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a session stands in the order of use."""
+
+    cached: int
+    cap: int | None
+    place: int | None
+    """1 is the least recently used. `None`: it has no agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import pykka
 
-from greenroom._explanation import Explanation, explain
+from greenroom._explanation import Explanation, Position, explain
 from greenroom._room_calls import bad_key
 from greenroom._room_end import RoomEnd
 from greenroom._spec import AgentSpec, signature_of
@@ -20,6 +20,7 @@ from greenroom.actors import AgentHooks, Board, NotSettled, Policy, RoomClosed, 
 from greenroom.actors._calls import check_function, check_wait, is_async
 from greenroom.actors._loops import running_loop
 from greenroom.actors.bookkeeping import Bookkeeping, check_durability, check_names
+from greenroom.actors.card import cached_keys
 from greenroom.actors.holding import held_around
 from greenroom.messages import (
     AdoptAgent,
@@ -31,11 +32,7 @@ from greenroom.messages import (
     DescribeSession,
     DrainReport,
     EvictAgent,
-    GetPosition,
-    HasAgent,
     Listen,
-    ListKeys,
-    Position,
     Reason,
     RoomStats,
     SessionRow,
@@ -162,7 +159,7 @@ class Greenroom(RoomEnd):
         if self._closed:
             raise RoomClosed(self._why_closed, key)
         signature = spec.signature if isinstance(spec, AgentSpec) else signature_of(spec)
-        return Turn(self, key, spec, signature, session_id, on_busy == "reject", timeout, ephemeral)
+        return Turn(self, key, spec, signature, session_id, on_busy, timeout, ephemeral)
 
     # Commits.
 
@@ -180,14 +177,16 @@ class Greenroom(RoomEnd):
 
     def has_uncommitted(self, key: str) -> bool:
         """Tell whether a session has completed turns that are not committed."""
-        row = self._ask_session(key, DescribeSession())
-        return row is not None and row.standing.dirty
+        if not isinstance(key, str) or not key:
+            raise ValueError(bad_key(key))
+        card = self._board.cards.get(key)
+        return card is not None and card.dirty
 
     # What is cached.
 
     def keys(self) -> tuple[str, ...]:
         """The sessions that have an agent, least recently used first."""
-        return cast("tuple[str, ...]", self._ask(ListKeys(), ()))
+        return cached_keys(self._board.cards)
 
     def __len__(self) -> int:
         return cast("int", self._ask(CountAgents(), 0))
@@ -196,7 +195,8 @@ class Greenroom(RoomEnd):
         return True
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and cast("bool", self._ask(HasAgent(key=key), False))
+        card = self._board.cards.get(key) if isinstance(key, str) else None
+        return card is not None and card.cached
 
     def evict(self, key: str) -> bool:
         """Release a session's agent: now, or when its turn ends. True if it has one.
@@ -279,7 +279,8 @@ class Greenroom(RoomEnd):
 
     def snapshot(self) -> tuple[SessionRow, ...]:
         """Return a row for each session, with an agent or without."""
-        asked = [ref.ask(DescribeSession(), block=False) for ref in list(self._board.directory.values())]
+        cards = list(self._board.cards.values())
+        asked = [card.ref.ask(DescribeSession(), block=False) for card in cards]
         rows: list[SessionRow] = []
         for future in asked:
             try:
@@ -291,8 +292,9 @@ class Greenroom(RoomEnd):
     def explain(self, key: str) -> Explanation:
         """Say why a session is live or not, what keeps it, and what is uncommitted."""
         row = self._ask_session(key, DescribeSession())
-        nowhere = Position(cached=0, cap=self.policy.cap, place=None)
-        position = self._ask(GetPosition(key=key), nowhere)
+        keys = self.keys()
+        place = keys.index(key) + 1 if key in keys else None
+        position = Position(cached=len(keys), cap=self.policy.cap, place=place)
         books = self._board.books
         owner = None if books is None else books.owner
         stored = () if books is None else books.held_for(key)
@@ -323,7 +325,7 @@ class Greenroom(RoomEnd):
         try:
             return cast("bool", self._ask(SettleRoom(), True, timeout=timeout))
         except pykka.Timeout:
-            busy = [row.key for row in self.snapshot() if row.standing.busy]
+            busy = [row.key for row in self.snapshot() if row.busy]
             msg = f"after {timeout} s something is still under way in these sessions: {busy[:10]}"
             raise NotSettled(msg) from None
 
@@ -342,7 +344,7 @@ class Greenroom(RoomEnd):
         """
         if not isinstance(key, str) or not key:
             raise ValueError(bad_key(key))
-        session = self._board.directory.get(key)
+        session = self._find(key)
         if session is None or not session.is_alive():
             session = self._open(key)
         return cast("SessionProxy", session.proxy())

@@ -69,11 +69,15 @@ class RoomCalls:
         except pykka.ActorDeadError:
             return otherwise
 
+    def _find(self, key: str) -> ActorRef[Session] | None:
+        card = self._board.cards.get(key)
+        return None if card is None else card.ref
+
     def _ask_session(self, key: str, request: Any, *, create: bool = False) -> Any:
         """Ask a session; `None` if there is none, unless it is to be created."""
         if not isinstance(key, str) or not key:
             raise ValueError(bad_key(key))
-        session = self._board.directory.get(key)
+        session = self._find(key)
         while True:
             if session is None and not create:
                 return None
@@ -82,38 +86,27 @@ class RoomCalls:
             except pykka.ActorDeadError:  # it ended before it came to this
                 session = self._open(key) if create else None
 
-    # Turns.
+    # Turns that take more than a warm step.
 
-    def _begin(self, key: str, request: BeginTurn) -> tuple[ActorRef[Session], TurnGranted]:
-        session = self._board.directory.get(key) or self._open(key)
+    def _begin(self, key: str, request: BeginTurn) -> TurnGranted:
+        session = self._find(key) or self._open(key)
         while True:
             try:
-                return session, session.actor_inbox.ask(request, gives_way=False)
-            except GreenroomError:
-                raise
+                return cast("TurnGranted", session.actor_inbox.ask(request, gives_way=False))
             except pykka.ActorDeadError:
                 # It ended before it came to this. The supervisor knows, or hears of it first.
                 session = self._open(key)
-            except BaseException:
-                _tell(session, WithdrawTurn(turn=request))
-                raise
 
-    async def _begin_async(self, key: str, request: BeginTurn) -> tuple[ActorRef[Session], TurnGranted]:
-        session = self._board.directory.get(key) or await self._open_async(key)
+    async def _begin_async(self, key: str, request: BeginTurn) -> TurnGranted:
+        session = self._find(key) or await self._open_async(key)
         while True:
             try:
-                return session, await session.ask(request, block=False)
-            except GreenroomError:
-                raise
+                return cast("TurnGranted", await session.ask(request, block=False))
             except pykka.ActorDeadError:
                 session = await self._open_async(key)
-            except BaseException:
-                # Cancelled, say: whether it was granted meanwhile or not, it is not held any more.
-                _tell(session, WithdrawTurn(turn=request))
-                raise
 
     def _end(self, key: str, end: EndTurn) -> int | None:
-        session = self._board.directory.get(key)
+        session = self._find(key)
         if self._forked:
             return None  # the turn is the parent's
         try:
@@ -129,7 +122,7 @@ class RoomCalls:
         return None
 
     async def _end_async(self, key: str, end: EndTurn) -> int | None:
-        session = self._board.directory.get(key)
+        session = self._find(key)
         if self._forked:
             return None
         try:
@@ -157,8 +150,9 @@ class RoomCalls:
             msg = "the turn is given back, but whether it was recorded could not be learned"
             raise NotRecorded(msg) from error
 
-    def _withdraw(self, key: str, request: BeginTurn) -> None:
-        _tell(self._board.directory.get(key), WithdrawTurn(turn=request))
+    def _withdraw(self, key: str, turn: object) -> None:
+        """Whether it was granted meanwhile or not: the turn is not held any more."""
+        _tell(self._find(key), WithdrawTurn(turn=turn))
 
 
 def bad_key(key: object) -> str:

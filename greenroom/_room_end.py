@@ -8,6 +8,8 @@ Or by a fork: the new process has none of the threads, so that in there every ro
 
 from __future__ import annotations
 
+import gc
+import inspect
 import logging
 import os
 import time
@@ -17,10 +19,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pykka
 
 from greenroom._room_calls import RoomCalls
+from greenroom._turn import Turn
 from greenroom.actors import SessionBusy
 from greenroom.actors._calls import check_wait
 from greenroom.actors.holding import held_here
 from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, ListListeners, RoomStats
+from greenroom.supervisor import count_cards
 
 if TYPE_CHECKING:
     from greenroom.actors import ActorRef, Board, Future, Runtime
@@ -56,15 +60,27 @@ class RoomEnd(RoomCalls):
 
     def _count(self) -> RoomStats:
         # In this order: they are written down before the supervisor stops.
-        return cast("RoomStats", self._ask(GetStats(), None) or self._last_stats or RoomStats())
+        answer = self._ask(GetStats(), None)
+        if answer is not None:
+            return count_cards(answer)
+        return self._last_stats or RoomStats()
 
     def _start_drain(self, deadline: float) -> Future[DrainReport] | None:
         check_wait("the deadline of a drain", deadline)
         if self._report is not None:
             return None
-        if held_here():
-            msg = "this very caller is in a turn, and a drain would wait for its end: end it first"
-            raise SessionBusy(msg)
+        for held in held_here(self._board):
+            if not _is_abandoned(held[0]):
+                msg = (
+                    f"this very caller is in a turn of {held[2]!r}, and a drain would wait for its end: "
+                    "end it first"
+                )
+                raise SessionBusy(msg, held[2])
+            logger.warning(
+                "A turn of %r was abandoned in a suspended generator. It is ended, and not counted",
+                held[2],
+            )
+            self._withdraw(held[2], held[0])
         return cast(
             "Future[DrainReport]", self._supervisor.ask(DrainRoom(deadline=deadline), block=False)
         )
@@ -101,6 +117,19 @@ class RoomEnd(RoomCalls):
                 future.get(timeout=max(0.0, until - time.monotonic()))
             except (pykka.Timeout, pykka.ActorDeadError):
                 logger.warning("A listener is too slow: it does not hear of all that the end brought")
+
+
+def _is_abandoned(turn: object) -> bool:
+    """Tell whether a turn of this thread is in a generator that is suspended, and not on the stack.
+
+    A `with` block keeps the `__exit__` of its turn in its frame. Frames that run are not to be found
+    like this; the one of a suspended generator is. Slow, and only for who ends a room in the middle of
+    a turn.
+    """
+    turns = [referrer for referrer in gc.get_referrers(turn) if isinstance(referrer, Turn)]
+    exits = [method for turn in turns for method in gc.get_referrers(turn) if inspect.ismethod(method)]
+    holders = [holder for method in exits for holder in gc.get_referrers(method)]
+    return any(inspect.isgenerator(holder) and not holder.gi_running for holder in holders)
 
 
 _open_rooms: weakref.WeakSet[RoomEnd] = weakref.WeakSet()

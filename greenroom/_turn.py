@@ -1,27 +1,37 @@
-"""A turn: from checking the agent out to giving it back, in a thread or on an event loop."""
+"""A turn: from checking the agent out to giving it back, in a thread or on an event loop.
+
+Nearly every turn finds its agent idle, and begins and ends with one short step of its session
+(`Session.begin_now`, `Session.end_now`), on the caller's thread and without a message. What takes more
+than that, the session says no to: then the turn asks with a message.
+
+A turn must not stay held, whatever happens on the way. An exception inside `__enter__` (a Ctrl-C, a
+cancelled task) cannot know whether the turn was granted before it: so it withdraws the turn, which is
+right in both cases.
+"""
 
 from __future__ import annotations
 
 import inspect
-import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
-from greenroom.actors._loops import running_loop
-from greenroom.actors.holding import held_here, hold, let_go
+from greenroom.actors._loops import running_loop, running_task
+from greenroom.actors._threads import LOCAL
+from greenroom.actors.errors import GreenroomError
+from greenroom.actors.holding import HELD, held_here, let_go
+from greenroom.actors.session import Session
 from greenroom.messages import BeginTurn, DescribeSession, EndTurn
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
     from types import TracebackType
 
     from greenroom._room import Greenroom
-    from greenroom.actors import ActorRef
-    from greenroom.actors.session import Session
-    from greenroom.messages import Reason
+    from greenroom.messages import Reason, TurnGranted
 
 __all__ = ["Turn"]
+
+begin_now, end_now = Session.begin_now, Session.end_now
 
 
 class Turn:
@@ -33,17 +43,13 @@ class Turn:
 
     __slots__ = (
         "_agent",
-        "_cancelled",
-        "_completing",
+        "_counts",
         "_discarded",
-        "_ephemeral",
         "_generation",
         "_key",
-        "_past",
-        "_reject",
-        "_request",
+        "_name",
+        "_on_busy",
         "_room",
-        "_session",
         "_session_id",
         "_signature",
         "_spec",
@@ -60,7 +66,7 @@ class Turn:
         spec: Any,
         signature: str | None,
         session_id: str,
-        reject: bool,
+        on_busy: str,
         timeout: float | None,
         ephemeral: bool,
     ) -> None:
@@ -69,15 +75,13 @@ class Turn:
         self._spec = spec
         self._signature = signature
         self._session_id = session_id
-        self._reject = reject
+        self._on_busy = on_busy
         self._timeout = timeout
-        self._ephemeral = ephemeral
-        self._request: BeginTurn | None = None
-        self._session: ActorRef[Session] | None = None
+        self._counts = not ephemeral
+        self._name: object = None
+        """What the session knows the turn by. `None`: it has not begun."""
         self._agent: Any = None
-        self._past: weakref.ref[Any] | None = None
-        self._cancelled = False
-        self._completing = False
+        """`None`: it has not begun, or is over."""
         self._discarded: str | None = None
         self._generation = 0
         self.completed = False
@@ -88,8 +92,8 @@ class Turn:
         """Why the session's last agent is not this one. `None` if it is, or if this is the first."""
 
     def __repr__(self) -> str:
-        begun = "over" if self._session is None else "running"
-        state = "not begun" if self._request is None else begun
+        begun = "over" if self._agent is None else "running"
+        state = "not begun" if self._name is None else begun
         return f"<Turn of {self._key!r}, {state}>"
 
     @property
@@ -104,27 +108,24 @@ class Turn:
 
     @property
     def agent(self) -> Any:
-        """The agent. It is yours while the turn lasts; afterwards nothing here keeps it alive."""
-        agent = self._agent
-        if agent is None and self._past is not None:
-            agent = self._past()
-        if agent is None:
-            state = "has not begun: use it with 'with'" if self._request is None else "is over"
+        """The agent. It is yours while the turn lasts, and not to be had here afterwards."""
+        if self._agent is None:
+            state = "has not begun: use it with 'with'" if self._name is None else "is over"
             msg = f"the turn of {self._key!r} {state}, and has no agent"
             raise RuntimeError(msg)
-        return agent
+        return self._agent
 
     @property
     def generation(self) -> int:
         """How many turns of the session are completed: this one too, once it is."""
-        if self._session is not None:
-            row = self._room._ask_session(self._key, DescribeSession())
-            return 0 if row is None else int(row.generation)
-        return self._generation
+        if self._agent is None:
+            return self._generation
+        row = self._room._ask_session(self._key, DescribeSession())
+        return 0 if row is None else int(row.generation)
 
     def cancel(self) -> None:
         """Do not count this turn as completed when it ends."""
-        self._cancelled = True
+        self._counts = False
 
     def discard(self, reason: str = "discarded by the turn") -> None:
         """Release the agent after this turn, in the place of caching it. The next turn builds anew."""
@@ -133,15 +134,29 @@ class Turn:
     # In a thread.
 
     def __enter__(self) -> Self:
-        request = self._ask_for_turn(None)
-        room = self._room
-        self._session, granted = room._begin(self._key, request)
-        self._agent = granted.agent
-        self.reused = granted.reused
-        self.rebuild_reason = granted.rebuild_reason
-        hold(request)
-        if room._prepare is not None:
-            self._prepare_now(room._prepare)
+        if self._name is not None:
+            raise RuntimeError(self._used_before())
+        room, key = self._room, self._key
+        self._name = name = object()
+        try:
+            board = room._board
+            card = board.cards.get(key)
+            agent = None
+            if card is not None:
+                begin = (name, self._signature, self._session_id)
+                agent = card.ref.actor_inbox.step(begin_now, begin)
+            if agent is not None:
+                self._agent = agent
+                self.reused = True
+            else:
+                self._name = name = request = self._request(None)
+                self._granted(room._begin(key, request))
+            HELD.set((name, board, key, LOCAL.state, None, HELD.get()))
+            if room._prepare is not None:
+                room.runtime._call_and_await(room._prepare, (self._agent, self), None)
+        except BaseException as error:
+            self._not_entered(error)
+            raise
         return self
 
     def __exit__(
@@ -150,35 +165,51 @@ class Turn:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        request = self._request
+        name, room, key = self._name, self._room, self._key
+        counts = exception_type is None and self._counts
         try:
-            end = self._give_back(exception_type is None)
-            self._ended(self._room._end(self._key, end))
+            card = room._board.cards.get(key)
+            generation = None
+            if card is not None and self._discarded is None and not room._forked:
+                generation = card.ref.actor_inbox.step(end_now, (name, counts), True)
+            if generation is None:
+                generation = room._end(key, self._end(counts))
+            self._ended(generation, counts)
         except BaseException:
-            if request is not None:
+            if name is not None:
                 # A Ctrl-C, at whatever point: the turn must not stay held.
-                self._room._withdraw(self._key, request)
-                self._ended(None)
+                room._withdraw(key, name)
+                self._ended(None, counts)
             raise
 
     # On an event loop.
 
     async def __aenter__(self) -> Self:
-        request = self._ask_for_turn(running_loop())
-        self._session, granted = await self._room._begin_async(self._key, request)
-        self._agent = granted.agent
-        self.reused = granted.reused
-        self.rebuild_reason = granted.rebuild_reason
-        hold(request)
-        prepare = self._room._prepare
-        if prepare is not None:
-            try:
-                prepared = prepare(self._agent, self)
+        if self._name is not None:
+            raise RuntimeError(self._used_before())
+        room, key = self._room, self._key
+        self._name = name = object()
+        try:
+            board = room._board
+            card = board.cards.get(key)
+            agent = None
+            if card is not None:
+                begin = (name, self._signature, self._session_id)
+                agent = card.ref.actor_inbox.step(begin_now, begin)
+            if agent is not None:
+                self._agent = agent
+                self.reused = True
+            else:
+                self._name = name = request = self._request(running_loop())
+                self._granted(await room._begin_async(key, request))
+            HELD.set((name, board, key, LOCAL.state, running_task(), HELD.get()))
+            if room._prepare is not None:
+                prepared = room._prepare(self._agent, self)
                 if inspect.isawaitable(prepared):
                     await prepared
-            except BaseException:
-                await self.__aexit__(*sys.exc_info())
-                raise
+        except BaseException as error:
+            self._not_entered(error)
+            raise
         return self
 
     async def __aexit__(
@@ -187,63 +218,65 @@ class Turn:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        end = self._give_back(exception_type is None)
+        name, room, key = self._name, self._room, self._key
+        counts = exception_type is None and self._counts
         try:
-            generation = await self._room._end_async(self._key, end)
+            card = room._board.cards.get(key)
+            generation = None
+            if card is not None and self._discarded is None and not room._forked:
+                generation = card.ref.actor_inbox.step(end_now, (name, counts))
+            if generation is None:
+                generation = await room._end_async(key, self._end(counts))
+            self._ended(generation, counts)
         except BaseException:
-            self._ended(None)
+            self._ended(None, counts)
             raise
-        self._ended(generation)
 
     # Both.
 
-    def _prepare_now(self, prepare: Callable[[Any, Turn], Any]) -> None:
-        try:
-            self._room.runtime._call_and_await(prepare, (self._agent, self), None)
-        except BaseException:
-            self.__exit__(*sys.exc_info())
-            raise
+    def _used_before(self) -> str:
+        return f"this turn of {self._key!r} was used before: call room.turn() for another one"
 
-    def _ask_for_turn(self, loop: asyncio.AbstractEventLoop | None) -> BeginTurn:
-        if self._request is not None:
-            msg = f"this turn of {self._key!r} was used before: call room.turn() for another one"
-            raise RuntimeError(msg)
-        self._request = request = BeginTurn(
+    def _granted(self, granted: TurnGranted) -> None:
+        self._agent = granted.agent
+        self.reused = granted.reused
+        self.rebuild_reason = granted.rebuild_reason
+
+    def _not_entered(self, error: BaseException) -> None:
+        """Entering was struck, at whatever point. (A refusal of the session's needs no withdrawal.)"""
+        if self._agent is not None or not isinstance(error, GreenroomError):
+            self._room._withdraw(self._key, self._name)
+        self._ended(None, False)
+
+    def _request(self, loop: asyncio.AbstractEventLoop | None) -> BeginTurn:
+        return BeginTurn(
             spec=self._spec,
             signature=self._signature,
             session_id=self._session_id,
-            reject=self._reject,
+            reject=self._on_busy == "reject",
             timeout=self._timeout,
-            held=held_here(),
+            held=tuple(held[0] for held in held_here()),
             loop=loop,
         )
-        return request
 
-    def _give_back(self, whole: bool) -> EndTurn:
-        if self._request is None:
+    def _end(self, completed: bool) -> EndTurn:
+        if self._name is None:
             msg = f"this turn of {self._key!r} has not begun: use it with 'with' or 'async with'"
             raise RuntimeError(msg)
         weight = None
-        if self._session is not None:
+        if self._agent is not None:
             weight = self._room._board.weigh(self._key, self._agent)
-        self._completing = whole and not self._cancelled and not self._ephemeral
-        return EndTurn(
-            turn=self._request,
-            completed=self._completing,
-            discard=self._discarded,
-            weight=weight,
-        )
+        return EndTurn(turn=self._name, completed=completed, discard=self._discarded, weight=weight)
 
-    def _ended(self, generation: int | None) -> None:
-        if self._session is None or self._request is None:
+    def _ended(self, generation: int | None, completing: bool) -> None:
+        if self._agent is None:
             return  # it was given back before
-        self._session = None
-        let_go(self._request)
+        self._agent = None
+        held = HELD.get()
+        if held is not None and held[0] is self._name:
+            HELD.set(held[5])
+        else:
+            let_go(self._name)
         if generation is not None:
             self._generation = generation
-            self.completed = self._completing
-        try:
-            self._past = weakref.ref(self._agent)
-        except TypeError:
-            pass
-        self._agent = None
+            self.completed = completing

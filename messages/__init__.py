@@ -7,7 +7,7 @@ is a `Request[R]`, what is not is a `Notice`.
 Who sends what to whom:
 
     caller ──────── BeginTurn, EndTurn, CommitSession, EvictAgent, CloseSession … ──> session
-    session ─────── AgentReused, TurnEnded, SessionChanged, ReleaseAnswered, events ──> supervisor
+    session ─────── SessionChanged, ReleaseAnswered, SessionStopped, events ────────> supervisor
     supervisor ──── ReleaseAgent, CloseSession, DrainSession, ForceSession … ───────> session
     slow work ───── BuildEnded, CommitEnded, CommitStuck, TeardownEnded … ──────────> its session
     session ─────── EnterStore, RecordTurn, IntendCommit, RecordCommit … ──────────> clerk
@@ -106,25 +106,22 @@ from greenroom.messages._supervisor import (
     DrainRoom,
     EventsAnnounced,
     FlushEvents,
-    GetPosition,
     GetStats,
-    HasAgent,
+    GoOnSweeping,
+    HoldBounds,
     Listen,
-    ListKeys,
     ListListeners,
     MemoryGivenBack,
     OpenSession,
-    Position,
     ReleaseAnswered,
     RoomStats,
     SessionChanged,
     SessionDrained,
     SessionStopped,
     SettleRoom,
-    Standing,
+    SettleSoon,
     StopListening,
     SweepRoom,
-    TurnEnded,
 )
 
 __all__ = [
@@ -172,17 +169,16 @@ __all__ = [
     "FindOrphans",
     "FlushEvents",
     "ForceSession",
-    "GetPosition",
     "GetStats",
+    "GoOnSweeping",
     "GiveBackTurn",
     "HandOver",
     "HandedOver",
-    "HasAgent",
+    "HoldBounds",
     "HookFailure",
     "IntendCommit",
     "LeasePinned",
     "LeaseTaken",
-    "ListKeys",
     "ListListeners",
     "Listen",
     "LookAtLease",
@@ -194,7 +190,6 @@ __all__ = [
     "OrphansFound",
     "OwnershipLost",
     "PinLease",
-    "Position",
     "Reason",
     "RecordCommit",
     "RecordTurn",
@@ -220,7 +215,7 @@ __all__ = [
     "SessionRow",
     "SessionStopped",
     "SettleRoom",
-    "Standing",
+    "SettleSoon",
     "StartCommit",
     "StopActor",
     "StopListening",
@@ -229,7 +224,6 @@ __all__ = [
     "StoreWritten",
     "SweepRoom",
     "TeardownEnded",
-    "TurnEnded",
     "TurnGranted",
     "TurnRecorded",
     "UseSettings",

@@ -1,7 +1,8 @@
 """What a session actor is asked and told: by callers, by the supervisor, and by its own slow work.
 
-A turn is named by the `BeginTurn` that asked for it: the very object, compared by identity. So there is
-no number to hand out, and a turn that was withdrawn can never be mistaken for another.
+A turn is named by an object, compared by identity: the `BeginTurn` that asked for it, or what a caller
+made up that began it without a message. So there is no number to hand out, and a turn that was withdrawn
+can never be mistaken for another.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from greenroom.messages._reason import Reason
 
 if TYPE_CHECKING:
     import asyncio
-
-    from greenroom.messages._supervisor import Standing
 
 __all__ = [
     "AbandonSession",
@@ -73,7 +72,7 @@ class BeginTurn(Request[TurnGranted]):
     """Refuse at once, rather than wait, if the session is busy."""
 
     timeout: float | None
-    held: tuple[BeginTurn, ...] = field(repr=False)
+    held: tuple[object, ...] = field(repr=False)
     """The turns that the caller is in already, and cannot wait for."""
 
     loop: asyncio.AbstractEventLoop | None
@@ -85,7 +84,7 @@ class EndTurn(Request[int | None]):
     """Give the agent back. Answered with the session's generation; `None` if that turn was over
     before."""
 
-    turn: BeginTurn
+    turn: object
     completed: bool
     discard: str | None
     weight: int | None
@@ -100,9 +99,10 @@ class GiveBackTurn(Notice):
 
 @message()
 class WithdrawTurn(Notice):
-    """Whoever wanted this turn has left: take it out of the queue, or end it if it has begun."""
+    """Its caller does not want this turn any more: take it out of the queue, or end it if it has
+    begun."""
 
-    turn: BeginTurn
+    turn: object
 
 
 @message()
@@ -114,14 +114,23 @@ class ExpireTurn(Notice):
 
 @message()
 class ReleaseAgent(Notice):
-    """Let the agent go unless it is in a turn. Answered to the supervisor with `ReleaseAnswered`."""
+    """Let the agent go, unless it is in a turn or was used since. Answered to the supervisor with
+    `ReleaseAnswered`."""
 
+    number: int
     reason: Reason
+    seen: int | None = None
+    """The last use that the supervisor knew of. `None`: it does not matter."""
+
+    cutoff: float | None = None
+    """For idleness: the session must have rested since then, on the runtime's clock."""
 
 
 @message()
 class ExpireSession(Notice):
     """End the session: it was unused too long. Answered to the supervisor with `ReleaseAnswered`."""
+
+    number: int
 
 
 @message()
@@ -165,7 +174,7 @@ class CommitSession(Request[CommitOutcome]):
     agent: Any = None
     """Offered for turns that were completed by no agent that we know."""
 
-    held: tuple[BeginTurn, ...] = field(default=(), repr=False)
+    held: tuple[object, ...] = field(default=(), repr=False)
     """The turns that the caller is in, and cannot wait for."""
 
 
@@ -225,7 +234,19 @@ class SessionRow:
     holder: str | None
     """With a store: the room that has the session, as far as is known. `None`: nobody."""
 
-    standing: Standing
+    busy: bool
+    """A build, commit, release or close is under way."""
+
+    used: int
+    """When it was last used: a number that grows with every use of a session of the room."""
+
+    empty: bool
+    """There is nothing to remember about it."""
+
+    @property
+    def dirty(self) -> bool:
+        """Whether completed turns are uncommitted."""
+        return self.generation > self.committed
 
 
 @message()
@@ -235,7 +256,7 @@ class DescribeSession(Request[SessionRow]):
 
 @message()
 class ReportStanding(Notice):
-    """Tell the supervisor anew: it was restarted."""
+    """Go on with what was decided and not done."""
 
 
 # Drain.

@@ -16,57 +16,23 @@ __all__ = [
     "DrainRoom",
     "EventsAnnounced",
     "FlushEvents",
-    "GetPosition",
     "GetStats",
-    "HasAgent",
-    "ListKeys",
+    "GoOnSweeping",
+    "HoldBounds",
     "ListListeners",
     "Listen",
     "MemoryGivenBack",
     "OpenSession",
-    "Position",
     "ReleaseAnswered",
     "RoomStats",
     "SessionChanged",
     "SessionDrained",
     "SessionStopped",
     "SettleRoom",
-    "Standing",
+    "SettleSoon",
     "StopListening",
     "SweepRoom",
-    "TurnEnded",
 ]
-
-
-@message()
-class Standing:
-    """All that the supervisor knows about a session. The last one counts; none is a difference."""
-
-    cached: bool = False
-    """It has an agent that is not on its way out."""
-
-    in_turn: bool = False
-    dirty: bool = False
-    waiting: int = 0
-    retained: int = 0
-    """How many agents are kept only for a commit that failed."""
-
-    busy: bool = False
-    """A build, commit, release or close is under way."""
-
-    weight: int = 0
-    used: int = 0
-    """When it was last used: a number that grows with every turn that begins in the room."""
-
-    idle_since: float | None = None
-    """When its last turn ended. `None`: no activity is known."""
-
-    blank: bool = False
-    """There is nothing to remember about it."""
-
-    failed: bool = False
-    unrecorded: bool = False
-    """The store could not be told of everything yet."""
 
 
 @message()
@@ -80,21 +46,11 @@ class OpenSession(Request[Any]):
 
 
 @message()
-class TurnEnded(Notice):
-    """A turn is over, and the session has nothing else to do."""
-
-    key: str
-    dirty: bool
-    idle_since: float
-    weight: int
-
-
-@message()
 class SessionChanged(Notice):
-    """A session's standing is now this."""
+    """Look at the card of this session: it got an agent or let it go, its turn is over and the
+    supervisor wants to hear of it, or nothing is under way there any more."""
 
     key: str
-    standing: Standing
 
 
 @message()
@@ -102,8 +58,12 @@ class ReleaseAnswered(Notice):
     """The answer to `ReleaseAgent`."""
 
     key: str
+    number: int
+    """Of the request."""
+
     accepted: bool
-    """False: it is in a turn, or has no agent any more."""
+    held: bool = False
+    """It is in a turn, and tells when that is over."""
 
 
 @message()
@@ -142,6 +102,23 @@ class SweepRoom(Request[int]):
 
 
 @message()
+class GoOnSweeping(Notice):
+    """Go on with a sweep that one look was too short for."""
+
+    sweep: Any
+
+
+@message()
+class HoldBounds(Notice):
+    """Go on with what one look at the order of use was too short for."""
+
+
+@message()
+class SettleSoon(Notice):
+    """Look whether the room has settled, behind the notices that are on their way."""
+
+
+@message()
 class MemoryGivenBack(Notice):
     """What the released agents held has gone back to the system, as far as it does."""
 
@@ -154,37 +131,8 @@ class Configure(Request[Any]):
 
 
 @message()
-class ListKeys(Request[tuple[str, ...]]):
-    """List the sessions that have an agent, least recently used first."""
-
-
-@message()
 class CountAgents(Request[int]):
     """Say how many sessions have an agent."""
-
-
-@message()
-class HasAgent(Request[bool]):
-    """Say whether a session has an agent."""
-
-    key: str
-
-
-@message()
-class Position:
-    """Where a session stands in the order of use."""
-
-    cached: int
-    cap: int | None
-    place: int | None
-    """1 is the least recently used. `None`: it has no agent."""
-
-
-@message()
-class GetPosition(Request[Position]):
-    """Say where a session stands."""
-
-    key: str
 
 
 @message()
@@ -267,8 +215,9 @@ class RoomStats:
 
 
 @message()
-class GetStats(Request[RoomStats]):
-    """Count."""
+class GetStats(Request[tuple[RoomStats, list[Any]]]):
+    """Hand out the counters, and the cards that the rest is counted from: on the asker's own thread, as
+    there may be a million."""
 
 
 @message()

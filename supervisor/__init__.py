@@ -23,8 +23,9 @@ the supervisor sends the messages. Guarantees, with their tests in `tests/`:
 - What sessions ask of the store is written in their order, everything that waits in one transaction.
 """
 
+from greenroom.supervisor._books import count_cards
 from greenroom.supervisor._meter import MemoryUnknown, resident
 from greenroom.supervisor.cache import CacheSupervisor
 from greenroom.supervisor.keeper import Keeper
 
-__all__ = ["CacheSupervisor", "Keeper", "MemoryUnknown", "resident"]
+__all__ = ["CacheSupervisor", "Keeper", "MemoryUnknown", "count_cards", "resident"]

@@ -1,7 +1,8 @@
-"""The supervisor, first layer: what it knows of its sessions, its counters and its listeners."""
+"""The supervisor, first layer: its counters, its listeners, and what it answers about the room."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -11,15 +12,10 @@ from greenroom.actors.policy import Policy
 from greenroom.messages import (
     CountAgents,
     Event,
-    GetPosition,
     GetStats,
-    HasAgent,
     Listen,
-    ListKeys,
     ListListeners,
-    Position,
     RoomStats,
-    Standing,
     StopListening,
 )
 from greenroom.supervisor._meter import budget_bytes, memory_limit
@@ -32,12 +28,13 @@ if TYPE_CHECKING:
 
     from greenroom.actors import ActorRef, Timer
     from greenroom.actors.board import Board
+    from greenroom.actors.card import Card
 
-__all__ = ["SupervisorBooks"]
+__all__ = ["SupervisorBooks", "count_cards"]
 
 
 class SupervisorBooks(Actor):
-    """Keeps the books, answers questions about them, and passes events on."""
+    """Counts what happens, answers questions about it, and passes events on."""
 
     def __init__(
         self, board: Board, meter: Callable[[], int], state: SupervisorState | None = None
@@ -46,7 +43,6 @@ class SupervisorBooks(Actor):
         super().__init__()
         self._board = board
         self._meter = meter
-        self._recovering: set[str] = set()
         self._restarted = state is not None
         self._state = SupervisorState() if state is None else state
         self._residents = Residents()
@@ -54,69 +50,26 @@ class SupervisorBooks(Actor):
         self._giving_back = False
         self._budget = self._resolve_budget(board.policy)
         self._expiry = Expiry()
-        self._last_use: dict[str, float] = {}
-        """When each session was last active, for those that may expire."""
-        self._unseen: set[str] = set()
-        """Sessions that have not told that yet, since it began to matter."""
-        self._uses: dict[str, int] = {}
-        self._dirty: set[str] = set()
-        self._unrecorded: set[str] = set()
-        self._busy: set[str] = set()
-        self._broken: set[str] = set()
-        self._waiting: dict[str, int] = {}
-        self._retained: dict[str, int] = {}
+        self._unsettled: set[str] = set()
+        """Sessions with something under way, while somebody waits for the room to settle."""
+        self._quiet = False
+        """Nothing was under way at the last look."""
         self._warned = False
         self._sweeper: Timer | None = None
 
     def hand_over(self) -> SupervisorState:
-        """What the next incarnation cannot learn from the sessions."""
+        """What the next incarnation cannot learn from the cards."""
         return self._state
-
-    def _note(self, key: str, standing: Standing) -> None:
-        _put(self._dirty, key, standing.dirty)
-        _put(self._unrecorded, key, standing.unrecorded)
-        _put(self._busy, key, standing.busy)
-        _put(self._broken, key, standing.failed)
-        _count(self._waiting, key, standing.waiting)
-        _count(self._retained, key, standing.retained)
-        if self._board.policy.session_ttl is not None:
-            since = standing.idle_since
-            self._unseen.discard(key)
-            self._last_use[key] = last = self.runtime.clock() if since is None else since
-            self._expiry.watch(key, last)
-
-    def _list_keys(self, _: ListKeys) -> tuple[str, ...]:
-        return self._residents.keys()
 
     def _count_agents(self, _: CountAgents) -> int:
         return len(self._residents)
 
-    def _has_agent(self, message: HasAgent) -> bool:
-        return message.key in self._residents
-
-    def _get_position(self, message: GetPosition) -> Position:
-        return Position(
-            cached=len(self._residents),
+    def _get_stats(self, _: GetStats) -> tuple[RoomStats, list[Card]]:
+        # Both in one step: the hits of a session that ends are on its card, or in the counters.
+        state, runtime = self._state, self.runtime.stats()
+        stats = RoomStats(
             cap=self._board.policy.cap,
-            place=self._residents.place(message.key),
-        )
-
-    def _get_stats(self, _: GetStats) -> RoomStats:
-        state, cap, cached = self._state, self._board.policy.cap, len(self._residents)
-        runtime = self.runtime.stats()
-        return RoomStats(
-            cached=cached,
-            cap=cap,
-            over_cap=0 if cap is None else max(0, cached - cap),
-            known=len(self._board.directory),
-            in_turn=self._residents.in_turn,
-            waiting=sum(self._waiting.values()),
-            dirty=len(self._dirty),
-            retained=sum(self._retained.values()),
-            busy=len(self._busy),
-            failed=len(self._broken),
-            unrecorded=len(self._unrecorded),
-            weight=self._residents.weight,
+            known=len(self._board.cards),
             memory_budget=self._budget,
             reasons=dict(state.reasons),
             events_dropped=sum(self._dropped(ref) for ref in state.listeners.values()),
@@ -128,6 +81,15 @@ class SupervisorBooks(Actor):
             draining=self._board.draining,
             **{name: state.counters[name] for name in COUNTERS},
         )
+        return stats, list(self._board.cards.values())
+
+    def _say_whether_warm(self) -> None:
+        """Say on the board whether turns may begin and end without a message: nobody wants to hear of
+        each of them, and nothing must be checked after each."""
+        board = self._board
+        board.hits = bool(self._state.hit_listeners)
+        board.weighing = self._budget is not None or board.policy.weigh is not None
+        board.warm = not (board.hits or board.weighing or board.draining or board.books is not None)
 
     # Listeners.
 
@@ -138,6 +100,7 @@ class SupervisorBooks(Actor):
         state.listeners[number] = listener = self.start_child(Announcer, message.callback)
         if message.hits:
             state.hit_listeners[number] = listener
+            self._say_whether_warm()
         return number
 
     def _list_listeners(self, _: ListListeners) -> tuple[ActorRef[Announcer], ...]:
@@ -146,6 +109,7 @@ class SupervisorBooks(Actor):
     def _stop_listening(self, message: StopListening) -> None:
         listener = self._state.listeners.pop(message.number, None)
         self._state.hit_listeners.pop(message.number, None)
+        self._say_whether_warm()
         if listener is not None:
             listener.stop(block=False)
 
@@ -172,15 +136,33 @@ class SupervisorBooks(Actor):
         return None if budget is None else budget_bytes(budget, memory_limit())
 
 
-def _put(keys: set[str], key: str, there: bool) -> None:
-    if there:
-        keys.add(key)
-    else:
-        keys.discard(key)
-
-
-def _count(counts: dict[str, int], key: str, count: int) -> None:
-    if count:
-        counts[key] = count
-    else:
-        counts.pop(key, None)
+def count_cards(answer: tuple[RoomStats, list[Card]]) -> RoomStats:
+    """Count what is on the cards. Not in a handler: there may be a million."""
+    stats, cards = answer
+    counted = dict.fromkeys(("cached", "in_turn", "dirty", "busy", "failed", "unrecorded"), 0)
+    waiting = retained = weight = hits = 0
+    for card in cards:
+        hits += card.hits
+        weight += card.weight
+        if card.cached:
+            counted["cached"] += 1
+            if card.in_turn:
+                counted["in_turn"] += 1
+        if card.dirty:
+            counted["dirty"] += 1
+        if card.waiting or card.retained or card.busy or card.failed or card.unrecorded:
+            waiting += card.waiting
+            retained += card.retained
+            counted["busy"] += card.busy
+            counted["failed"] += card.failed
+            counted["unrecorded"] += card.unrecorded
+    over = 0 if stats.cap is None else max(0, counted["cached"] - stats.cap)
+    return dataclasses.replace(
+        stats,
+        hits=stats.hits + hits,
+        over_cap=over,
+        waiting=waiting,
+        retained=retained,
+        weight=weight,
+        **counted,
+    )

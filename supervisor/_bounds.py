@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom.actors import RuntimeClosed
 from greenroom.messages import (
     ExpireSession,
+    GoOnSweeping,
+    HoldBounds,
     MemoryGivenBack,
     Reason,
     ReleaseAgent,
     SettleRoom,
+    SettleSoon,
     SweepRoom,
 )
 from greenroom.supervisor._books import SupervisorBooks
@@ -32,14 +35,15 @@ class SupervisorBounds(SupervisorBooks):
 
     def _hold_bounds(self) -> None:
         """Ask whoever is beyond the cap, or beyond the memory budget."""
-        if self._recovering or self._board.draining:
+        board = self._board
+        if board.draining:
             return
-        cap = self._board.policy.cap
-        beyond = self._residents.beyond(cap)
+        cap = board.policy.cap
+        beyond = self._residents.beyond(cap, board.cards)
         self._ask(beyond.ask, Reason.CAPACITY)
         if cap is not None and len(self._residents) <= cap:
             self._warned = False
-        elif beyond.held and not self._warned:
+        elif self._residents.held and not self._warned:
             self._warned = True
             logger.warning(
                 "%s agents are cached, %s more than the cap of %s: %s of the least recently used are in "
@@ -47,32 +51,38 @@ class SupervisorBounds(SupervisorBooks):
                 len(self._residents),
                 len(self._residents) - (cap or 0),
                 cap,
-                beyond.held,
+                self._residents.held,
             )
-        if self._budget is not None:
-            self._look_at_memory(self._budget)
+        more = self._budget is not None and self._look_at_memory(self._budget)
+        if beyond.more or more:
+            self.actor_ref.tell(HoldBounds())
 
-    def _look_at_memory(self, budget: int) -> None:
+    def _look_at_memory(self, budget: int) -> bool:
         policy = self._board.policy
         weighed = policy.weigh is not None
-        ask = self._memory.look(
+        found = self._memory.look(
             self._residents,
+            self._board.cards,
             used=self._residents.weight if weighed else self._meter(),
             budget=budget,
             relief=policy.memory_relief,
             batch=policy.memory_batch,
             weighed=weighed,
         )
-        if ask:
+        if found.ask:
             note = "" if weighed else BLIND
             logger.log(
                 logging.WARNING if note else logging.INFO,
                 "Memory is above its budget of %s bytes: %s agents are released%s",
                 budget,
-                len(ask),
+                len(found.ask),
                 note,
             )
-        self._ask(ask, Reason.MEMORY)
+        self._ask(found.ask, Reason.MEMORY)
+        return found.more
+
+    def _go_on_holding(self, _: HoldBounds) -> None:
+        self._hold_bounds()
 
     def _shed(self, key: str) -> None:
         """An agent is gone, or stays. Behind the last of those that were shed, memory is given back."""
@@ -90,43 +100,71 @@ class SupervisorBounds(SupervisorBooks):
         self._hold_bounds()
         self._look_whether_settled()
 
-    def _ask(self, keys: Iterable[str], reason: Reason) -> None:
+    def _ask(
+        self, candidates: Iterable[tuple[str, int]], reason: Reason, cutoff: float | None = None
+    ) -> None:
         """Ask sessions to release. Each answers once, with `ReleaseAnswered`."""
-        for key in keys:
-            self._ask_one(key, ReleaseAgent(reason=reason))
+        for key, seen in candidates:
+            number = self._number(key)
+            request = ReleaseAgent(number=number, reason=reason, seen=seen, cutoff=cutoff)
+            self._send_request(key, request)
 
-    def _ask_one(self, key: str, message: Any) -> None:
-        asked = self._state.asked
-        asked[key] = asked.get(key, 0) + 1
-        ref = self._board.directory.get(key)
-        if ref is None or not self._deliver(ref, message):
-            self._answered(key, accepted=False)
+    def _number(self, key: str) -> int:
+        """The number of the next request to a session: its answer says which one it is for."""
+        state = self._state
+        state.requests += 1
+        state.asked[key] = state.requests
+        return state.requests
 
-    def _answered(self, key: str, *, accepted: bool) -> None:
+    def _send_request(self, key: str, request: ReleaseAgent | ExpireSession) -> None:
+        card = self._board.cards.get(key)
+        if card is None or not self._deliver(card.ref, request):
+            self._answered(key, request.number, accepted=False)
+
+    def _answered(self, key: str, number: int, *, accepted: bool) -> None:
         """A session has answered one thing it was asked."""
         state = self._state
-        left = state.asked.pop(key, 0) - 1
-        if left > 0:
-            state.asked[key] = left
-        if left >= 0 and state.sweeps:
+        if state.asked.get(key) == number:
+            del state.asked[key]
+        if state.sweeps:
             state.sweeps = [s for s in state.sweeps if not s.answered(key, accepted=accepted)]
 
     def _answers_no_more(self, key: str) -> None:
         """A session is gone, with whatever it was asked."""
-        while key in self._state.asked:
-            self._answered(key, accepted=False)
+        self._answered(key, self._state.asked.get(key, 0), accepted=False)
 
-    # Settling.
+    # Settling. A session that has something under way says so on its card, and while anybody waits here,
+    # tells when that is over: it writes its card first and reads `settling` then, and we write
+    # `settling` first and read its card then. Whichever second step comes last sees the other's first.
 
     def _settle_room(self, _: SettleRoom) -> bool | None:
         self._state.settling.append(self.defer_reply())
-        self._look_whether_settled()
+        self._board.settling = True
+        self._settle_soon(SettleSoon())
         return None
 
-    def _look_whether_settled(self) -> None:
-        state = self._state
-        if not state.settling or self._busy or state.asked or self._recovering or self._giving_back:
+    def _look_whether_settled(self, key: str | None = None) -> None:
+        """Something is over, perhaps the last of what was waited for."""
+        if not self._state.settling:
             return
+        if key is not None:
+            card = self._board.cards.get(key)
+            if card is None or not card.busy:
+                self._unsettled.discard(key)
+        if not self._unsettled and not self._state.asked and not self._giving_back:
+            self.actor_ref.tell(SettleSoon())
+
+    def _settle_soon(self, _: SettleSoon) -> None:
+        """Answer, if twice in a row nothing was under way: notices were on their way the first time."""
+        state, quiet = self._state, self._quiet
+        self._unsettled = {key for key, card in list(self._board.cards.items()) if card.busy}
+        self._quiet = not (self._unsettled or state.asked or self._giving_back)
+        if not self._quiet:
+            return
+        if not quiet:
+            self.actor_ref.tell(SettleSoon())
+            return
+        self._quiet = self._board.settling = False
         settling, state.settling = state.settling, []
         for reply in settling:
             reply.set(True)
@@ -134,37 +172,48 @@ class SupervisorBounds(SupervisorBooks):
     # Sweeps.
 
     def _sweep_room(self, _: SweepRoom) -> int | None:
-        self._sweep_expired()
-        asked = [key for key in self._sweep_idle() if key in self._state.asked]
-        self._hold_bounds()
-        if not asked:
-            return 0
-        self._state.sweeps.append(Sweep(self.defer_reply(), asked))
+        sweep = Sweep(self.defer_reply())
+        self._state.sweeps.append(sweep)
+        self._go_on_sweeping(sweep)
         return None
 
-    def _sweep_idle(self) -> tuple[str, ...]:
-        if self._recovering:
-            return ()
-        idle = self._residents.idle(self.runtime.clock(), self._board.policy.idle_ttl)
-        self._ask(idle, Reason.IDLE)
-        return idle
+    def _go_on_sweeping(self, sweep: Sweep) -> None:
+        more = self._sweep_expired()
+        more = self._sweep_idle(sweep) or more
+        self._hold_bounds()
+        if more:
+            self.actor_ref.tell(GoOnSweeping(sweep=sweep))
+        elif sweep.found_all():
+            self._state.sweeps.remove(sweep)
 
-    def _sweep_expired(self) -> None:
+    def _sweep_on(self, message: GoOnSweeping) -> None:
+        self._go_on_sweeping(message.sweep)
+
+    def _sweep_idle(self, sweep: Sweep | None = None) -> bool:
+        board, now = self._board, self.runtime.clock()
+        ttl = board.policy.idle_ttl
+        if ttl is None or board.draining:
+            return False
+        idle = self._residents.idle(now, ttl, board.cards)
+        if sweep is not None:
+            sweep.pending.update(key for key, _ in idle.ask)
+        self._ask(idle.ask, Reason.IDLE, cutoff=now - ttl)
+        return idle.more
+
+    def _sweep_expired(self) -> bool:
         ttl = self._board.policy.session_ttl
-        if ttl is None:
-            return
+        if ttl is None or self._board.draining:
+            return False
+        keys, more = self._expiry.due(self.runtime.clock(), ttl, self._board.cards)
+        for key in keys:
+            self._send_request(key, ExpireSession(number=self._number(key)))
+        return more
+
+    def _watch_expiry(self) -> None:
+        """Sessions may expire from now on: note when each was last active."""
         now = self.runtime.clock()
-        for key in self._expiry.due(now, ttl):
-            if key not in self._board.directory:
-                continue
-            last = self._last_use.get(key, now)
-            if now - last <= ttl or key in self._waiting or self._residents.is_in_turn(key):
-                self._expiry.watch(key, max(last, now - ttl))
-            else:
-                self._expiry.watch(key, now)  # should it refuse, it is looked at again
-                self._ask_one(key, ExpireSession())
-        for key in tuple(self._unseen):
-            self._ask_one(key, ExpireSession())  # it knows
+        for key, card in list(self._board.cards.items()):
+            self._expiry.put(key, now if card.idle_since is None else card.idle_since)
 
     def _set_sweeper(self) -> None:
         if self._sweeper is not None:

@@ -36,9 +36,10 @@ class SupervisorDrain(SupervisorBounds):
         state.draining.append(self.defer_reply())
         if state.drain is None:
             board.draining = True
+            self._say_whether_warm()
             now = self.runtime.clock()
-            state.drain = DrainBooks(board.directory, now, now + message.deadline)
-            logger.info("Draining %s sessions, for %s s at most", len(board.directory), message.deadline)
+            state.drain = DrainBooks(board.cards, now, now + message.deadline)
+            logger.info("Draining %s sessions, for %s s at most", len(board.cards), message.deadline)
             self._set_drain_timers(state.drain)
             self._tell_pending(DrainSession(deadline=state.drain.deadline))
             self._look_whether_drained()
@@ -52,8 +53,8 @@ class SupervisorDrain(SupervisorBounds):
     def _tell_pending(self, message: Any) -> None:
         """Tell everybody who is still to be heard of. From one that has stopped, word is on its way."""
         pending = () if self._state.drain is None else sorted(self._state.drain.pending)
-        for ref in filter(None, map(self._board.directory.get, pending)):
-            self._deliver(ref, message)
+        for card in filter(None, map(self._board.cards.get, pending)):
+            self._deliver(card.ref, message)
 
     def _drain_deadline(self, message: DrainDeadline) -> None:
         if message.stage == ANSWER:

@@ -25,8 +25,6 @@ from greenroom.supervisor.announcer import Announcer
 from greenroom.supervisor.drain import DrainBooks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from greenroom.actors import ActorRef, Reply
 
 __all__ = ["COUNTED", "COUNTERS", "SupervisorState", "Sweep"]
@@ -70,12 +68,19 @@ COUNTERS = (
 class Sweep:
     """A sweep that waits for the answers of those it asked."""
 
-    __slots__ = ("pending", "released", "reply")
+    __slots__ = ("complete", "pending", "released", "reply")
 
-    def __init__(self, reply: Reply, pending: Iterable[str]) -> None:
+    def __init__(self, reply: Reply) -> None:
         self.reply = reply
-        self.pending = set(pending)
+        self.pending: set[str] = set()
         self.released = 0
+        self.complete = False
+        """Nobody else will be asked."""
+
+    def found_all(self) -> bool:
+        """Nobody else is idle. True if all have answered."""
+        self.complete = True
+        return self._over()
 
     def answered(self, key: str, *, accepted: bool) -> bool:
         """Note an answer. True if it was the last."""
@@ -83,14 +88,17 @@ class Sweep:
             return False
         self.pending.discard(key)
         self.released += accepted
-        if self.pending:
+        return self._over()
+
+    def _over(self) -> bool:
+        if self.pending or not self.complete:
             return False
         self.reply.set(self.released)
         return True
 
 
 class SupervisorState:
-    """What outlives a crash of the supervisor. The order of sessions does not: it is asked for."""
+    """What outlives a crash of the supervisor. The order of sessions does not: it is on their cards."""
 
     def __init__(self) -> None:
         self.counters: Counter[str] = Counter()
@@ -103,7 +111,8 @@ class SupervisorState:
         self.settling: list[Reply] = []
         self.sweeps: list[Sweep] = []
         self.asked: dict[str, int] = {}
-        """Who was asked to release, or to expire, and how many answers are still to come."""
+        """Who was asked to release, or to expire, and the number of the last request."""
+        self.requests = 0
         self.drain: DrainBooks | None = None
         self.draining: list[Reply] = []
         self.report: DrainReport | None = None

@@ -1,23 +1,23 @@
 """The cache supervisor: order and bounds. A shell around `eviction.py` and `drain.py`, which decide.
 
 It never takes an agent away and never runs a hook. It asks a session to release, and counts the session
-until that has answered. What it knows of sessions they have told it: the whole standing each time, never
-a difference, so that nothing is wrong for long.
+until that has answered. What it knows of sessions it reads on their cards, when it matters; sessions
+tell it when they got an agent or let it go, and nothing of a warm turn.
 
 What if it crashes? The keeper starts the next incarnation with the counters, the listeners, the drain
-and whoever waits for an answer. The order is not handed over: the sessions are asked, and until all have
-told, nobody is evicted.
+and whoever waits for an answer. The order is read from the cards.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from greenroom.actors import RestartPolicy
 from greenroom.actors._calls import check_wait
 from greenroom.actors._session_state import SessionState
+from greenroom.actors.card import Card, cached_keys
 from greenroom.actors.errors import RoomClosed
 from greenroom.actors.policy import Policy
 from greenroom.actors.session import Session
@@ -37,20 +37,20 @@ from greenroom.messages import (
     DrainReport,
     DrainRoom,
     Event,
-    GetPosition,
     GetStats,
-    HasAgent,
+    GoOnSweeping,
+    HoldBounds,
     HookFailure,
     Listen,
-    ListKeys,
     ListListeners,
     MemoryGivenBack,
     OpenSession,
     OwnershipLost,
+    Reason,
     RecoveryFailure,
+    ReleaseAgent,
     ReleaseAnswered,
     RenewLeases,
-    ReportStanding,
     RoomStats,
     SessionChanged,
     SessionDrained,
@@ -59,12 +59,12 @@ from greenroom.messages import (
     SessionRecovered,
     SessionStopped,
     SettleRoom,
-    Standing,
+    SettleSoon,
     StopListening,
     StoreFailure,
     SweepRoom,
-    TurnEnded,
 )
+from greenroom.supervisor._books import count_cards
 from greenroom.supervisor._drain import SupervisorDrain
 from greenroom.supervisor._state import COUNTED
 from greenroom.supervisor.announcer import Announcer
@@ -72,12 +72,14 @@ from greenroom.supervisor.announcer import Announcer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from greenroom.actors import ActorRef
+    from greenroom.actors import ActorRef, Future
     from greenroom.messages import ChildFailed
 
 __all__ = ["CacheSupervisor"]
 
 logger = logging.getLogger("greenroom.supervisor")
+
+T = TypeVar("T")
 
 
 class CacheSupervisor(SupervisorDrain):
@@ -86,18 +88,21 @@ class CacheSupervisor(SupervisorDrain):
     # Life.
 
     def on_start(self) -> None:
-        """Set the timers; after a restart, ask the sessions how they are."""
+        """Set the timers; after a restart, learn from the cards how the sessions are."""
         self._set_sweeper()
+        self._say_whether_warm()
         if not self._restarted:
             return
-        logger.warning("The supervisor was restarted: it asks %s sessions", len(self._board.directory))
-        state = self._state
-        for key, ref in list(self._board.directory.items()):
-            if not self._deliver(ref, ReportStanding()):
-                del self._board.directory[key]
-                self._answers_no_more(key)
-            else:
-                self._recovering.add(key)
+        board, state, now = self._board, self._state, self.runtime.clock()
+        logger.warning("The supervisor was restarted: it reads %s cards", len(board.cards))
+        for key, card in list(board.cards.items()):
+            if card.cached and card.ref.is_alive():  # else word of its end is on its way
+                self._residents.enter(key, card, now)
+        self._watch_expiry()
+        # What was asked may not have been sent. Behind whatever was, this is refused, as nothing was
+        # ever seen like that; its answer is the last, and then it is known that there are no others.
+        for key in list(state.asked):
+            self._send_request(key, ReleaseAgent(number=self._number(key), reason=Reason.IDLE, seen=-1))
         if state.drain is not None and state.report is None:
             self._set_drain_timers(state.drain)
         elif state.report is not None and not state.books_closed:
@@ -105,7 +110,8 @@ class CacheSupervisor(SupervisorDrain):
         if state.redo is not None:
             self.on_receive(state.redo)
             state.redo = None
-        self._recovered()
+        self._hold_bounds()
+        self._look_whether_settled()
 
     def on_child_failed(self, failure: ChildFailed) -> None:
         """Restart a session with all that it held; too often, and it takes no turn until it is ended."""
@@ -127,7 +133,7 @@ class CacheSupervisor(SupervisorDrain):
         if again:
             restarts[key] = past
             self._state.counters["restarts"] += 1
-            self.restart_child(failure, self._board, key, session)
+            self.restart_child(failure, self._board, key, session.card, session)
         else:
             restarts.pop(key, None)
             logger.error(
@@ -137,113 +143,57 @@ class CacheSupervisor(SupervisorDrain):
                 len(past) + 1,
                 failure.exception,
             )
-            self.restart_child(failure, self._board, key, session, failure.exception)
-
-    # Recovery: after a restart, when all sessions have told.
-
-    def _recovered(self) -> None:
-        if self._restarted and not self._recovering:
-            self._restarted = False
-            # Whoever has told its standing has answered before what it was asked before.
-            for key in list(self._state.asked):
-                self._answers_no_more(key)
-            self._residents.reorder(self._uses)
-            self._uses.clear()
-            self._hold_bounds()
-            self._look_whether_settled()
+            self.restart_child(failure, self._board, key, session.card, session, failure.exception)
 
     # Messages.
 
     def on_receive(self, message: Any) -> Any:
         """Handle one message of the protocol."""
-        if message.__class__ in (AgentReused, TurnEnded):
-            return self.on_left(message)
-        result = self._handlers[message.__class__](self, message)
-        self._board.pressed = self._pressed()
-        return result
+        return self._handlers[message.__class__](self, message)
 
-    def on_left(self, message: Any) -> None:
-        """Hear of a warm turn."""
-        if message.__class__ is AgentReused:
-            self._agent_reused(message)
-        else:
-            self._turn_ended(message)
-
-    def _pressed(self) -> bool:
-        """Tell whether a warm turn may have to be acted on, so that sessions must not let it wait."""
-        state, cap = self._state, self._board.policy.cap
-        over_cap = cap is not None and len(self._residents) > cap
-        waited_for = state.hit_listeners or state.settling or self._restarted
-        return bool(over_cap or self._budget is not None or waited_for)
-
-    # From sessions: the warm way.
+    # From sessions.
 
     def _agent_reused(self, message: AgentReused) -> None:
-        state = self._state
-        state.counters["hits"] += 1
-        self._residents.use(message.key)
-        if state.hit_listeners:
+        if self._state.hit_listeners:
             self._announce(message)
 
-    def _turn_ended(self, message: TurnEnded) -> None:
-        key = message.key
-        self._residents.rest(key, message.idle_since, message.weight)
-        if message.dirty:
-            self._dirty.add(key)
-        else:
-            self._dirty.discard(key)
-        board = self._board
-        if board.policy.session_ttl is not None:
-            self._last_use[key] = message.idle_since
-        if board.pressed:
-            self._hold_bounds()
-
-    # From sessions: all else.
-
     def _session_changed(self, message: SessionChanged) -> None:
-        key, standing = message.key, message.standing
-        if key not in self._board.directory:
+        key = message.key
+        card = self._board.cards.get(key)
+        if card is None:
             return  # it has stopped since
-        if standing.cached:
-            entered = self._residents.enter(
-                key, in_turn=standing.in_turn, since=standing.idle_since, weight=standing.weight
-            )
-            if entered:
-                self._shed(key)  # should it have been leaving: that was called off
-        else:
+        if not card.cached:
             self._residents.leave(key)
-        self._note(key, standing)
-        if self._recovering:
-            self._uses[key] = standing.used
-            self._recovering.discard(key)
-            self._recovered()
+        else:
+            if self._residents.enter(key, card, self.runtime.clock()):
+                self._shed(key)  # should it have been leaving: that was called off
+            self._residents.rested(key, card)
         self._hold_bounds()
-        self._look_whether_settled()
+        self._look_whether_settled(key)
 
     def _release_answered(self, message: ReleaseAnswered) -> None:
-        self._residents.answered(message.key)
-        self._answered(message.key, accepted=message.accepted)
-        if not message.accepted:
-            self._shed(message.key)
-        self._look_whether_settled()
+        key, card = message.key, self._board.cards.get(message.key)
+        self._answered(key, message.number, accepted=message.accepted)
+        if message.accepted:
+            self._residents.leave(key)
+        elif card is not None:
+            self._residents.answered(key, card, held=message.held)
+            self._shed(key)
+        self._hold_bounds()
+        self._look_whether_settled(key)
 
     def _session_stopped(self, message: SessionStopped) -> None:
         key = message.key
-        if self._board.directory.get(key) is not message.ref:
-            return
-        del self._board.directory[key]
-        self._forget(key)
-        self._recovered()
-        self._look_whether_settled()
+        card = self._board.cards.get(key)
+        if card is not None and card.ref is message.ref:
+            self._forget(key)
+            self._look_whether_settled(key)
 
     def _forget(self, key: str) -> None:
+        card = self._board.cards.pop(key)
+        self._state.counters["hits"] += card.hits
         self._residents.leave(key)
-        self._note(key, Standing())
-        self._expiry.forget(key)
-        self._last_use.pop(key, None)
-        self._unseen.discard(key)
-        self._uses.pop(key, None)
-        self._recovering.discard(key)
+        self._expiry.drop(key)
         self._state.restarts.pop(key, None)
         self._answers_no_more(key)
         self._shed(key)
@@ -272,20 +222,21 @@ class CacheSupervisor(SupervisorDrain):
     # The room.
 
     def _open_session(self, message: OpenSession) -> ActorRef[Session]:
-        board = self._board
-        ref = board.directory.get(message.key)
-        if ref is not None and ref.is_alive():
-            return ref
+        board, key = self._board, message.key
+        card = board.cards.get(key)
+        if card is not None and card.ref.is_alive():
+            return card.ref
         if board.draining:
-            msg = (
-                f"session {message.key!r} begins no turn any more: the room is drained, or being drained"
-            )
-            raise RoomClosed(msg, message.key)
-        if ref is not None:
-            self._forget(message.key)
-        ref = self.start_child(Session, board, message.key)
-        board.directory[message.key] = ref
-        return ref
+            msg = f"session {key!r} begins no turn any more: the room is drained, or being drained"
+            raise RoomClosed(msg, key)
+        if card is not None:
+            self._forget(key)
+        card = Card()
+        card.ref = self.start_child(Session, board, key, card)
+        board.cards[key] = card
+        if board.policy.session_ttl is not None:
+            self._expiry.put(key, self.runtime.clock())
+        return card.ref
 
     def _configure(self, message: Configure) -> Policy:
         unknown = sorted(set(message.changes) - set(Policy.names()))
@@ -296,17 +247,17 @@ class CacheSupervisor(SupervisorDrain):
         old, new = board.policy, dataclasses.replace(board.policy, **message.changes)
         self._budget = self._resolve_budget(new)
         board.policy = new
+        self._say_whether_warm()
         if new.sweep_every != old.sweep_every:
             self._set_sweeper()
         if new.session_ttl is not None and old.session_ttl is None:
-            self._unseen.update(board.directory)
-            for ref in list(board.directory.values()):
-                self._deliver(ref, ReportStanding())
+            self._watch_expiry()
         if new.lease_ttl != old.lease_ttl and board.clerk is not None:
             self._deliver(board.clerk, RenewLeases())
         logger.info("The policy is now %s", new)
         self._hold_bounds()
-        self._sweep_idle()
+        if self._sweep_idle():
+            self.actor_ref.tell(SweepRoom())
         self._look_whether_settled()
         return new
 
@@ -318,11 +269,24 @@ class CacheSupervisor(SupervisorDrain):
 
     def stats(self) -> RoomStats:
         """Count. See `Greenroom.stats`."""
-        return cast("RoomStats", self.on_receive(GetStats()))
+        return self._on_a_worker(count_cards, self._get_stats(GetStats()))
 
     def keys(self) -> tuple[str, ...]:
         """The sessions with an agent, least recently used first."""
-        return self._residents.keys()
+        return self._on_a_worker(cached_keys, self._board.cards)
+
+    def _on_a_worker(self, count: Callable[..., T], what: Any) -> T:
+        """Answer with what is counted on a worker: it would be too long for a handler."""
+        reply = self.defer_reply()
+
+        def answer(done: Future[T]) -> None:
+            try:
+                reply.set(done.get())
+            except BaseException as error:
+                reply.set_exception(error)
+
+        self.runtime.submit(count, what, name="count").on_done(answer)
+        return cast("T", None)  # it comes later
 
     def configure(self, /, **changes: Any) -> Policy:
         """Change the policy. See `Greenroom.configure`."""
@@ -346,14 +310,14 @@ class CacheSupervisor(SupervisorDrain):
         CommitFailure: _event,
         CommitSucceeded: _event,
         Configure: _configure,
+        AgentReused: _agent_reused,
         CountAgents: SupervisorDrain._count_agents,
         DrainDeadline: SupervisorDrain._drain_deadline,
         DrainRoom: SupervisorDrain._drain_room,
-        GetPosition: SupervisorDrain._get_position,
         GetStats: SupervisorDrain._get_stats,
-        HasAgent: SupervisorDrain._has_agent,
+        GoOnSweeping: SupervisorDrain._sweep_on,
+        HoldBounds: SupervisorDrain._go_on_holding,
         HookFailure: _event,
-        ListKeys: SupervisorDrain._list_keys,
         ListListeners: SupervisorDrain._list_listeners,
         OwnershipLost: _event,
         RecoveryFailure: _event,
@@ -370,6 +334,7 @@ class CacheSupervisor(SupervisorDrain):
         SessionFailure: _event,
         SessionStopped: _session_stopped,
         SettleRoom: SupervisorDrain._settle_room,
+        SettleSoon: SupervisorDrain._settle_soon,
         StopListening: SupervisorDrain._stop_listening,
         SweepRoom: SupervisorDrain._sweep_room,
     }

@@ -1,217 +1,254 @@
 """Who has an agent, in which order, and who should let go of it.
 
-Pure: no threads, clocks, I/O or logging; time and memory come in as arguments. Two orders are kept:
+Pure: no threads, clocks, I/O or logging; time, memory and the sessions' cards come in as arguments.
 
-    order of use     every session with an agent, least recently used first. A turn that begins makes its
-                     session the most recently used. The cap and the memory bound go by this one
-    order of rest    those that are not in a turn, longest at rest first. The idle sweep goes by this one
-                     and stops at the first that has not rested long enough: it costs what it evicts
+Nobody tells when a session was used: that is on its card. An `Order` keeps each session where it last
+knew it to be. One that comes to the top is compared with its card and put where it belongs by now; what
+is at the top and has not moved is exactly the first. So the order costs nothing until somebody has to
+go.
 
-An agent of which no activity is known (an adopted one) is in no order of rest: no sweep finds it.
+    order of use     sessions with an agent, least recently used first: for the cap and for memory
+    order of rest    the same, longest at rest first: for the idle sweep. One that was used since, or is
+    in
+                     a turn, is looked at again when it could be idle: once in an `idle_ttl`
+    expiry           all sessions, with an agent or without, by when they were last active
 
-A session that was asked to release and has not answered is still counted, and is not asked twice.
+A session that was asked to let go is out of the order of use until it has answered, and is counted until
+then. One that said no because of its turn is *held*: it stays out until it says that the turn is over,
+so that no younger one goes in its place. The order may be wrong, as cards are read without asking; the
+session is told what was seen of it, and says no if it was used since.
+
+A look takes a bounded number of steps and says if there is more to do.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["Beyond", "Expiry", "MemoryBound", "Resident", "Residents"]
+if TYPE_CHECKING:
+    from greenroom.actors.card import Card
+
+__all__ = ["LOOKS", "Candidates", "Expiry", "MemoryBound", "Order", "Residents"]
+
+LOOKS = 256
+"""How many entries of an order one look may correct."""
 
 
 @dataclass(slots=True)
-class Resident:
-    """A session with an agent."""
+class Candidates:
+    """Who should let go."""
 
-    in_turn: bool
-    asked: bool
-    weight: int
-    for_cap: bool = False
-    """It was asked because it is beyond the cap."""
+    ask: list[tuple[str, int]]
+    """Sessions, and the last use that was seen of each."""
+
+    more: bool = False
+    """The look was too short: look again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beyond:
-    """What the cap says."""
+class Order:
+    """Keys by a number that only grows, and is looked up only when it matters.
 
-    ask: tuple[str, ...]
-    """The sessions that should release."""
+    Each key is in the heap once, with the number that was last known. What was taken out or put
+    elsewhere leaves a stale entry, which goes when it comes to the top, or when there are too many.
+    """
 
-    held: int
-    """How many of those beyond the cap are in a turn, and stay."""
+    __slots__ = ("_heap", "_known")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str]] = []
+        self._known: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._known
+
+    def put(self, key: str, number: float) -> None:
+        """Put a key where it belongs, as far as is known."""
+        if self._known.get(key) != number:
+            self._known[key] = number
+            heapq.heappush(self._heap, (number, key))
+            self._compact()
+
+    def drop(self, key: str) -> None:
+        """Take a key out."""
+        if self._known.pop(key, None) is not None:
+            self._compact()
+
+    def _compact(self) -> None:
+        if len(self._heap) > 2 * len(self._known) + 16:
+            self._heap = [(number, key) for key, number in self._known.items()]
+            heapq.heapify(self._heap)
+
+    def first(self) -> tuple[float, str] | None:
+        """The first key, and the number that was last known of it."""
+        heap, known = self._heap, self._known
+        while heap:
+            number, key = heap[0]
+            if known.get(key) == number:
+                return heap[0]
+            heapq.heappop(heap)
+        return None
+
+    def take(self, current: Callable[[str], float], looks: int) -> tuple[str | None, int]:
+        """Take out the first key, and tell how many looks are left. `None`: there is none, or the looks
+        were used up by keys that have moved."""
+        while looks > 0 and (first := self.first()) is not None:
+            looks -= 1
+            number, key = first
+            now = current(key)
+            heapq.heappop(self._heap)
+            del self._known[key]
+            if now <= number:
+                return key, looks
+            self.put(key, now)
+        return None, looks
 
 
 class Residents:
     """The sessions with an agent."""
 
-    __slots__ = ("_beyond", "_resting", "_used", "in_turn", "weight")
+    __slots__ = ("_asked", "_held", "_order", "_rest", "_weights", "weight")
 
     def __init__(self) -> None:
-        self._used: OrderedDict[str, Resident] = OrderedDict()
-        self._resting: OrderedDict[str, float] = OrderedDict()
-        self._beyond: tuple[int | None, int, int] | None = None
-        """The cap at the last look, how many were beyond it, and how many of these were in a turn.
-        `None`: something has changed since that could make somebody a candidate."""
-        self.in_turn = 0
+        self._order = Order()
+        self._rest = Order()
+        self._asked: dict[str, bool] = {}
+        """Sessions that were asked and have not answered; whether it was for the cap."""
+        self._held: dict[str, int] = {}
+        """Sessions beyond the cap that are in a turn, and tell when it is over; the last use of each."""
+        self._weights: dict[str, int] = {}
         self.weight = 0
 
     def __len__(self) -> int:
-        return len(self._used)
+        return len(self._weights)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._used
+        return key in self._weights
 
-    def keys(self) -> tuple[str, ...]:
-        """The keys, least recently used first."""
-        return tuple(self._used)
-
-    def place(self, key: str) -> int | None:
-        """The place of a session in the order of use; 1 is the least recently used."""
-        if key not in self._used:
-            return None
-        return next(place for place, other in enumerate(self._used, 1) if other == key)
-
-    def is_in_turn(self, key: str) -> bool:
-        """Tell whether a session is in a turn."""
-        resident = self._used.get(key)
-        return resident is not None and resident.in_turn
+    @property
+    def held(self) -> int:
+        """How many of those beyond the cap are in a turn, and stay."""
+        return len(self._held)
 
     # What happens to them.
 
-    def enter(self, key: str, *, in_turn: bool, since: float | None, weight: int) -> bool:
-        """Note that a session has an agent, and how it is. True if it had none before.
-
-        One that had none is the most recently used now.
-        """
-        resident = self._used.get(key)
-        entered = resident is None
-        self._beyond = None
-        if resident is None:
-            self._used[key] = resident = Resident(False, False, 0)
-        self._turn(resident, in_turn)
-        self.weight += weight - resident.weight
-        resident.weight = weight
-        if in_turn or since is None:
-            self._resting.pop(key, None)
-        elif self._resting.get(key) != since:
-            self._rest(key, since)
+    def enter(self, key: str, card: Card, now: float) -> bool:
+        """Note that a session has an agent, or what it weighs now. True if it had none before."""
+        entered = key not in self._weights
+        self.weight += card.weight - self._weights.get(key, 0)
+        self._weights[key] = card.weight
+        if entered:
+            # Who comes back may have been used before those that are held: these are younger then, and
+            # not beyond the cap before it is.
+            for younger in [held for held, used in self._held.items() if used > card.used]:
+                self._order.put(younger, self._held.pop(younger))
+            self._order.put(key, card.used)
+            self._rest.put(key, now if card.idle_since is None else card.idle_since)
         return entered
-
-    def use(self, key: str) -> None:
-        """A turn begins: the most recently used."""
-        resident = self._used.get(key)
-        if resident is not None:
-            self._beyond = None
-            self._used.move_to_end(key)
-            if not resident.in_turn:
-                resident.in_turn = True
-                self.in_turn += 1
-                self._resting.pop(key, None)
-
-    def rest(self, key: str, since: float, weight: int) -> None:
-        """A turn has ended."""
-        resident = self._used.get(key)
-        if resident is not None:
-            self._beyond = None
-            if resident.in_turn:
-                resident.in_turn = False
-                self.in_turn -= 1
-            if weight != resident.weight:
-                self.weight += weight - resident.weight
-                resident.weight = weight
-            self._rest(key, since)
 
     def leave(self, key: str) -> None:
         """The session has no agent any more, or one that is on its way out."""
-        resident = self._used.pop(key, None)
-        if resident is not None:
-            if not resident.for_cap:
-                self._beyond = None
-            self._turn(resident, False)
-            self.weight -= resident.weight
-            self._resting.pop(key, None)
+        weight = self._weights.pop(key, None)
+        if weight is not None:
+            self.weight -= weight
+            self._order.drop(key)
+            self._rest.drop(key)
+            self._asked.pop(key, None)
+            self._held.pop(key, None)
 
-    def answered(self, key: str) -> None:
-        """The session has answered: it may be asked again."""
-        resident = self._used.get(key)
-        if resident is not None:
-            resident.asked = resident.for_cap = False
-            self._beyond = None
+    def answered(self, key: str, card: Card, *, held: bool) -> None:
+        """The session has said no."""
+        for_cap = self._asked.pop(key, None)
+        if for_cap is None:
+            return
+        self._rest.put(key, card.idle_since or 0.0)
+        if held and for_cap:
+            self._held[key] = card.used
+        else:
+            self._order.put(key, card.used)
 
-    def reorder(self, last_use: dict[str, int]) -> None:
-        """Put everybody in the order of these numbers: what was known of the order is lost."""
-        self._beyond = None
-        for key in sorted(self._used, key=lambda key: last_use.get(key, 0)):
-            self._used.move_to_end(key)
-        for key, _ in sorted(self._resting.items(), key=lambda item: item[1]):
-            self._resting.move_to_end(key)
+    def rested(self, key: str, card: Card) -> None:
+        """The turn is over that has held a session."""
+        if key in self._held:
+            del self._held[key]
+            self._order.put(key, card.used)
 
     # Who should let go. Those who are named count as asked from then on.
 
-    def beyond(self, cap: int | None) -> Beyond:
+    def beyond(self, cap: int | None, cards: Mapping[str, Card], looks: int = LOOKS) -> Candidates:
         """Say who is beyond the cap.
 
-        Only the first (size - cap) in the order of use come into question. One of them that is in a turn
-        is left, and no younger one goes in its place.
+        Only the first (size - cap) in the order of use come into question: those that are asked or held
+        already, and from the order as many as are missing.
         """
-        excess = 0 if cap is None else len(self._used) - cap
-        ask: list[str] = []
-        held = 0
-        if self._beyond is not None and self._beyond[0] == cap:
-            # Some of those that were asked have left since, and that is all.
-            return Beyond((), self._beyond[2] if excess > 0 else 0)
-        if excess > 0:
-            for _, (key, resident) in zip(range(excess), self._used.items(), strict=False):
-                if resident.in_turn:
-                    held += 1
-                elif not resident.asked:
-                    resident.asked = resident.for_cap = True
-                    ask.append(key)
-        self._beyond = (cap, excess, held)
-        return Beyond(tuple(ask), held)
-
-    def idle(self, now: float, ttl: float | None) -> tuple[str, ...]:
-        """Say who has rested for longer than the TTL."""
-        ask: list[str] = []
-        if ttl is not None:
-            for key, since in self._resting.items():
-                if now - since <= ttl:
-                    break
-                if not self._used[key].asked:
-                    self._used[key].asked = True
-                    self._beyond = None
-                    ask.append(key)
-        return tuple(ask)
-
-    def oldest_free(self, most: int, enough: int | None = None) -> tuple[str, ...]:
-        """Name up to `most` of the least recently used that can be asked, or fewer if these weigh
-        `enough` together."""
-        ask: list[str] = []
-        weight = 0
-        for key, resident in self._used.items():
-            if len(ask) >= most or (enough is not None and weight >= enough):
+        found = Candidates([])
+        while cap is not None and len(self) - len(self._asked) - len(self._held) > cap:
+            key, looks = self._order.take(lambda key: cards[key].used, looks)
+            if key is None:
+                found.more = looks <= 0 and len(self._order) > 0
                 break
-            if not resident.in_turn and not resident.asked:
-                ask.append(key)
-                weight += resident.weight
-        for key in ask:
-            self._used[key].asked = True
-            self._beyond = None
-        return tuple(ask)
+            self._asked[key] = True
+            self._rest.drop(key)
+            found.ask.append((key, cards[key].used))
+        return found
+
+    def idle(
+        self, now: float, ttl: float | None, cards: Mapping[str, Card], looks: int = LOOKS
+    ) -> Candidates:
+        """Say who has rested for longer than the TTL."""
+        found = Candidates([])
+        while ttl is not None and (first := self._rest.first()) is not None and now - first[0] > ttl:
+            if looks <= 0:
+                found.more = True
+                break
+            looks -= 1
+            key = first[1]
+            card = cards[key]
+            since = card.idle_since
+            if card.in_turn or since is None or key in self._held:
+                self._rest.put(key, now)
+            elif now - since <= ttl:
+                self._rest.put(key, since)
+            else:
+                self._rest.drop(key)
+                self._order.drop(key)
+                self._asked[key] = False
+                found.ask.append((key, card.used))
+        return found
+
+    def oldest_free(
+        self, most: int, cards: Mapping[str, Card], enough: int | None = None, looks: int = LOOKS
+    ) -> Candidates:
+        """Name up to `most` of the least recently used that are not in a turn, or fewer if these weigh
+        `enough` together."""
+        found = Candidates([])
+        in_turn: list[str] = []
+        weight = 0
+        while len(found.ask) < most and (enough is None or weight < enough):
+            key, looks = self._order.take(lambda key: cards[key].used, looks)
+            if key is None:
+                found.more = looks <= 0 and len(self._order) > 0
+                break
+            if cards[key].in_turn:
+                in_turn.append(key)
+                looks += 1  # or a look that finds nobody else would be made again and again
+                continue
+            self._asked[key] = False
+            self._rest.drop(key)
+            weight += self._weights[key]
+            found.ask.append((key, cards[key].used))
+        for key in in_turn:
+            self._order.put(key, cards[key].used)
+        return found
 
     def asked_weight(self) -> int:
         """What those weigh together who were asked and have not answered."""
-        return sum(resident.weight for resident in self._used.values() if resident.asked)
-
-    def _turn(self, resident: Resident, in_turn: bool) -> None:
-        self.in_turn += in_turn - resident.in_turn
-        resident.in_turn = in_turn
-
-    def _rest(self, key: str, since: float) -> None:
-        self._resting.pop(key, None)
-        self._resting[key] = since
+        return sum(self._weights[key] for key in self._asked)
 
 
 class MemoryBound:
@@ -232,24 +269,32 @@ class MemoryBound:
         self._peak = 0
 
     def look(
-        self, residents: Residents, *, used: int, budget: int, relief: float, batch: int, weighed: bool
-    ) -> tuple[str, ...]:
+        self,
+        residents: Residents,
+        cards: Mapping[str, Card],
+        *,
+        used: int,
+        budget: int,
+        relief: float,
+        batch: int,
+        weighed: bool,
+    ) -> Candidates:
         """Say who should let go, now that so much is used."""
         if used > budget:
             self.shedding = True
         elif used <= budget * relief:
             self.shedding = False
         if not self.shedding:
-            return ()
+            return Candidates([])
         if weighed:
             excess = used - int(budget * relief) - residents.asked_weight()
-            return residents.oldest_free(batch, excess) if excess > 0 else ()
+            return residents.oldest_free(batch, cards, excess) if excess > 0 else Candidates([])
         if self._leaving and used <= self._peak:
-            return ()
-        ask = residents.oldest_free(batch)
-        self._leaving.update(ask)
+            return Candidates([])
+        found = residents.oldest_free(batch, cards)
+        self._leaving.update(key for key, _ in found.ask)
         self._peak = used
-        return ask
+        return found
 
     def gone(self, key: str) -> bool:
         """An agent is gone, or stays after all. True if it was the last of those that were shed."""
@@ -259,41 +304,28 @@ class MemoryBound:
         return not self._leaving
 
 
-class Expiry:
-    """Which sessions have been unused too long, with an agent or without.
+class Expiry(Order):
+    """Which sessions have been unused too long, with an agent or without."""
 
-    A heap of times to look: each session is in it once, is looked at when it could have expired, and is
-    put back if it was used since. A look costs what is due, not what there is.
-    """
+    __slots__ = ()
 
-    __slots__ = ("_heap", "_known")
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, str]] = []
-        self._known: dict[str, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def watch(self, key: str, now: float) -> None:
-        """Note a session, used now."""
-        if key not in self._known:
-            self._known[key] = now
-            heapq.heappush(self._heap, (now, key))
-
-    def forget(self, key: str) -> None:
-        """The session is over. Its place in the heap goes when it is come to, or when too many are."""
-        self._known.pop(key, None)
-        if len(self._heap) > 2 * len(self._known) + 16:
-            self._heap = [(time, key) for time, key in self._heap if self._known.get(key) == time]
-            heapq.heapify(self._heap)
-
-    def due(self, now: float, ttl: float) -> list[str]:
-        """Take out those that were last seen longer ago than the TTL: look at each."""
+    def due(
+        self, now: float, ttl: float, cards: Mapping[str, Card], looks: int = LOOKS
+    ) -> tuple[list[str], bool]:
+        """Name those that have been unused for longer than the TTL, and tell whether there may be more.
+        Each is looked at again after another TTL, should it say no."""
         keys: list[str] = []
-        while self._heap and now - self._heap[0][0] > ttl:
-            time, key = heapq.heappop(self._heap)
-            if self._known.get(key) == time:
-                del self._known[key]
+        while (first := self.first()) is not None and now - first[0] > ttl:
+            if looks <= 0:
+                return keys, True
+            looks -= 1
+            key = first[1]
+            card = cards[key]
+            last = first[0] if card.idle_since is None else card.idle_since
+            if card.in_turn or card.waiting or card.busy:
+                last = now
+            elif now - last > ttl:
                 keys.append(key)
-        return keys
+                last = now
+            self.put(key, last)
+        return keys, False

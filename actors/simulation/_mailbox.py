@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pykka
 from pykka.messages import ProxyCall
 
 from greenroom.actors._calls import describe
 from greenroom.actors._dispatch import SPECIAL
-from greenroom.actors._life import CLOSED, SUSPENDED
+from greenroom.actors._life import CLOSED, OPEN, SUSPENDED
 from greenroom.actors._mailbox import HOLDER, Mailbox
 from greenroom.actors._threads import LOCAL
 from greenroom.actors.simulation._faults import InjectedFault
 from greenroom.actors.simulation._waiting import SimulatedFuture
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from greenroom.actors._future import Future
     from greenroom.actors.simulation._simulation import Simulation
 
 __all__ = ["SimulatedMailbox"]
+
+T = TypeVar("T")
 
 
 class SimulatedMailbox(Mailbox):
@@ -53,15 +57,34 @@ class SimulatedMailbox(Mailbox):
         self.queue.put((message, future, copy_context()))
         self.knock()
 
-    def leave(self, message: Any) -> None:
-        self.queue.put((message, None, None))  # a message like any other, which may fail
-        self.knock()
+    def step(
+        self, act: Callable[[Any, Any], T], argument: object, gives_way: bool = False
+    ) -> T | None:
+        """Take the step or not, as the seed says, and let others run at the moments in which on real
+        threads they might: with the baton taken, with the step made, and with the baton let go."""
+        simulation, thread = self.runtime, LOCAL.state
+        if thread.driving or HOLDER in self.baton or simulation.random.random() < 0.5:
+            return None
+        self.baton[HOLDER] = argument
+        simulation._let_others_run(self)
+        result: T | None = None
+        if self.state == OPEN and self._backlog is None and self.queue.empty():
+            simulation._note(f"{self} makes a step: {act.__name__}")
+            result = act(self.actor, argument)
+            simulation._let_others_run(self)
+        self.baton.clear()
+        if not self.queue.empty() or self.state != OPEN:
+            self.knock()
+        simulation._let_others_run(None)
+        return result
 
     def knock(self) -> None:
         self.runtime._wake(self)
 
     def advance(self) -> None:
-        """Handle one message."""
+        """Handle one message, unless somebody is in the middle of a step, who looks again afterwards."""
+        if HOLDER in self.baton:
+            return
         self.baton[HOLDER] = self
         thread = LOCAL.state
         thread.driving = True

@@ -69,6 +69,7 @@ class Simulation(Runtime):
             raise ValueError(msg)
         self._time = ManualClock()
         super().__init__(name="simulation", slow_handler=None, clock=self._time)
+        self.tick = itertools.count(1).__next__
         self.seed = seed
         self.random = random.Random(seed)
         """For the code under test, so that its choices come from the seed too."""
@@ -247,6 +248,18 @@ class Simulation(Runtime):
             return self._let_time_pass()
         self._run_one()
         return True
+
+    def _let_others_run(self, stepping: SimulatedMailbox | None) -> None:
+        """In the middle of a step, of which nobody else sees more than that its baton is taken: let other
+        mailboxes handle some messages. (Tasks do not run: they are the callers of steps.)"""
+        while self.random.random() < 0.2:
+            others = [who for who in self._runnable if isinstance(who, SimulatedMailbox)]
+            others = [who for who in others if who is not stepping]
+            if not others:
+                return
+            chosen = self.random.choice(others)
+            del self._runnable[chosen]
+            chosen.advance()
 
     def _let_time_pass(self) -> bool:
         self._note("time passes")

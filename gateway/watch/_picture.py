@@ -80,7 +80,7 @@ def row_of(row: SessionRow, now: float, turn_at: float | None = None, before: Ro
         "agents": row.incarnation,
         "reason": None if row.last_reason is None else str(row.last_reason),
         "error": None if row.last_error is None else shorten(row.last_error),
-        "used": row.standing.used,
+        "used": row.used,
     }
 
 

@@ -84,7 +84,7 @@ class Survey:
             except (pykka.ActorDeadError, GreenroomError):
                 answers[key] = {"state": "gone"}
                 continue
-            answers[key] = {"state": "gone"} if row.standing.blank else self._row(row, turns)
+            answers[key] = {"state": "gone"} if row.empty else self._row(row, turns)
         return answers
 
     def _row(self, row: SessionRow, turns: Mapping[str, float]) -> Row:

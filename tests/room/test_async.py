@@ -406,7 +406,7 @@ def test_an_async_hook_that_is_stuck_is_cancelled_and_written_off() -> None:
         await until(lambda: cancelled == ["commit"])
         assert await room.session("a").has_uncommitted()
         del cast.at["commit"]
-        await until(lambda: not room.session("a").describe().get().standing.busy)
+        await until(lambda: not room.session("a").describe().get().busy)
         await _until_committed(room, "a")
 
     try:
@@ -732,7 +732,7 @@ def test_awaiting_never_blocks_the_loop_while_hooks_are_slow(cast: Cast) -> None
             asyncio.create_task(_awaited(room.session("busy").commit())),
         ]
         await until(lambda: {"build slow/1", "commit busy/1"} <= set(cast.log))
-        await until(lambda: sum(row.standing.busy for row in room.snapshot()) == len(slow))
+        await until(lambda: sum(row.busy for row in room.snapshot()) == len(slow))
         slow.append(asyncio.create_task(_awaited(room.supervisor.settle())))
         await take_turn(room, "other")
         await take_turn(room, "busy")

@@ -576,7 +576,7 @@ def test_a_listener_may_leave_out_the_turns_that_found_their_agent(cast: Cast) -
 
     touch(room, "a")
     touch(room, "a")
-    assert not room._board.pressed  # nobody wants to hear of warm turns at once
+    assert room._board.warm  # nobody wants to hear of warm turns
     room.end("a")
     room.settle()
     room.close()

@@ -466,7 +466,7 @@ def test_session_ids_that_nothing_depends_on_are_forgotten(stage: Stage) -> None
     room.commit("a")
     room.evict("a")
     room.settle()
-    session: Any = room._board.directory["a"].actor_inbox.actor
+    session: Any = room._board.cards["a"].ref.actor_inbox.actor
     assert session._state.ledger.accounts == {}
     with room.turn("a", session_id="s7") as turn:
         assert not turn.reused
@@ -548,7 +548,7 @@ def test_what_could_not_be_recorded_is_recorded_in_the_background(stage: Stage) 
 
 
 def tries_of(room: Greenroom) -> int:
-    session: Any = room._board.directory["a"].actor_inbox.actor
+    session: Any = room._board.cards["a"].ref.actor_inbox.actor
     return int(session._state.ledger.accounts["a"].tries)
 
 
@@ -612,7 +612,7 @@ def test_a_turn_that_begins_while_the_session_is_being_given_back_keeps_it(stage
     store.trouble = Away("no route")
     with pytest.raises(StoreAway):
         touch(room, "a")
-    session: Any = room._board.directory["a"].actor_inbox.actor
+    session: Any = room._board.cards["a"].ref.actor_inbox.actor
     until(lambda: session._state.ledger.doubts.get("a") == 1, "a try to give it back, in vain")
     store.trouble = None
     taking = store.at["take"] = stage.cast.gate()
@@ -1169,7 +1169,7 @@ def test_a_turn_that_was_being_recorded_when_the_drain_had_its_time_is_in_the_le
     stage.cast.start(room, "other")
     slow.wait_reached()
     held.let_go()
-    session: Any = room._board.directory["a"].actor_inbox.actor
+    session: Any = room._board.cards["a"].ref.actor_inbox.actor
     until(lambda: session._state.stage.recording is not None, "the end of the turn")
     row_of(room, "a")  # behind that: the clerk has been asked
     report = drain_in_thread(room, 30.0)

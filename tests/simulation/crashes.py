@@ -14,7 +14,6 @@ from typing import Any
 import pykka
 
 from greenroom import Generation, Greenroom, GreenroomError, Policy, RoomClosed
-from greenroom.actors.session import Session
 from greenroom.actors.simulation import InjectedFault, Simulation
 from greenroom.actors.simulation._faults import Faults
 from tests.simulation.shelf import Shelf
@@ -118,7 +117,7 @@ class Room:
 
     async def _act(self, session_id: str) -> None:
         key, choice = SESSIONS[session_id], self.random.random()
-        session = self.room._board.directory.get(key)
+        session = self.room._find(key)
         if choice < 0.7:
             await self._take_turn(key, session_id)
         elif session is not None:
@@ -203,12 +202,9 @@ class History:
     def _unsettled(self, rooms: list[Room]) -> list[str]:
         found = [row.session_id for row in self.shelf.rows.values() if row.generation > row.committed]
         for room in rooms:
-            for key, ref in room.room._board.directory.items():
-                session = ref.actor_inbox.actor
-                if isinstance(session, Session):
-                    standing = session._standing()
-                    if standing.dirty or standing.unrecorded or standing.cached or standing.busy:
-                        found.append(f"{key}: {standing}")
+            for key, card in room.room._board.cards.items():
+                if card.dirty or card.unrecorded or card.cached or card.busy:
+                    found.append(key)
         return found
 
     def _step(self, sim: Simulation) -> None:

@@ -217,7 +217,7 @@ class World:
                     completes = await self._body(turn)
                 finally:
                     agent.in_turn = False
-                if completes and not turn._ephemeral and not self.over:
+                if completes and turn._counts and not self.over:
                     agent.completed += 1  # nothing can come between this and the end of the turn
         except ZeroDivisionError:
             pass
@@ -238,7 +238,7 @@ class World:
         return True
 
     async def _tell_session(self, key: str) -> None:
-        session = self.room._board.directory.get(key)
+        session = self.room._find(key)
         if session is None:
             return
         messages: list[Any] = [
@@ -311,8 +311,8 @@ class World:
             raise Violation("; ".join(self.violations))
         if self.shelf is not None and self.shelf.problems:
             raise Violation(f"invariant 3, in the store: {self.shelf.problems}")
-        for key, ref in self.room._board.directory.items():
-            session = ref.actor_inbox.actor
+        for key, card in self.room._board.cards.items():
+            session = card.ref.actor_inbox.actor
             if isinstance(session, Session):
                 self._check_session(key, session)
         if not self.draining:
@@ -336,21 +336,16 @@ class World:
         supervisor = self.room._supervisor.actor_inbox.actor
         if any(not mailbox.empty() or mailbox.state != OPEN for mailbox in self.sim._mailboxes()):
             return
-        if not isinstance(supervisor, CacheSupervisor) or supervisor._recovering:
+        if not isinstance(supervisor, CacheSupervisor):
             return
-        cap = self.room.policy.cap or 0
-        cached = []
-        for key in supervisor._residents.keys():  # noqa: SIM118  # it is no dict
-            session = self.room._board.directory[key].actor_inbox.actor
-            assert isinstance(session, Session)
-            cached.append((key, session._state.stage))
-        beyond = cached[: max(0, len(cached) - cap)]
-        for key, stage in beyond:
-            if not stage.in_use:
+        cap, cached = self.room.policy.cap or 0, self.room.keys()
+        for key in cached[: max(0, len(cached) - cap)]:
+            session = self.room._board.cards[key].ref.actor_inbox.actor
+            if isinstance(session, Session) and not session._state.stage.in_use:
                 raise Violation(f"invariant 2: {key} is beyond the cap of {cap} and not in a turn")
-        for key, stage in cached:
-            if not stage.agent:
-                raise Violation(f"invariant 2: {key} is counted and has no agent")
+        counted = {key for key in KEYS if key in supervisor._residents}
+        if counted != set(cached):
+            raise Violation(f"invariant 2: {counted} are counted, and {cached} have an agent")
 
     def _check_entry(self, key: str, agent: SimulatedAgent) -> None:
         if self.over:

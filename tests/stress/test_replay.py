@@ -40,9 +40,11 @@ BY_HAND = [
     Entry(20.0, "a", "turn", 10.0),  # 2      hit: b is the least recently used now; ends at 30
     Entry(25.0, "c", "turn", 10.0),  # 2      build; b goes for the cap; ends at 35
     Entry(26.0, "b", "turn", 20.0),  # 3      rebuild; a should go, and is in a turn: held; ends at 46
-    #                                 2       at 30: the turn of a is over, and a goes for the cap
-    Entry(40.0, "c", "turn", 5.0),  # 2       hit; ends at 45
-    Entry(41.0, "c", "turn", 5.0),  # 2       waits until 45; hit; ends at 50
+    #                                 3       at 30: a is the most recently used; c should go: in a turn
+    #                                 3       at 35: c is the most recently used; b should go: in a turn
+    Entry(40.0, "c", "turn", 5.0),  # 3       hit; ends at 45
+    Entry(41.0, "c", "turn", 5.0),  # 3       waits until 45; hit; ends at 50
+    #                                 2       at 46: b is the most recently used; a, idle, goes for the cap
     #                                 0       at 180, the third sweep: b, idle since 46, and c go
     Entry(190.0, "a", "turn", 10.0),  # 1     rebuild; ends at 200
     Entry(195.0, "a", "end"),  # 0            at 200: a is closed, as it was asked for
@@ -62,11 +64,11 @@ def test_a_small_trace_has_the_outcome_that_was_computed_by_hand() -> None:
         rebuilds=2,  # at 26 and 190
         releases={"capacity": 2, "idle": 2, "explicit": 1},
         peak=3,
-        # 1 agent from 0 to 5, 2 until 26, 3 until 30, 2 until 180, 1 from 190 to 200, 1 from 210 to 215,
+        # 1 agent from 0 to 5, 2 until 26, 3 until 46, 2 until 180, 1 from 190 to 200, 1 from 210 to 215,
         # 2 until 225
-        mean=(5 + 2 * 21 + 3 * 4 + 2 * 150 + 10 + 5 + 2 * 10) / 225.0,
-        agent_hours=394 / 3600.0,
-        held=1,
+        mean=(5 + 2 * 21 + 3 * 20 + 2 * 134 + 10 + 5 + 2 * 10) / 225.0,
+        agent_hours=410 / 3600.0,
+        held=3,  # at 26, 40 and 45
         at_once=3,  # from 26 to 30
         waited=1,
         refused=0,

@@ -17,12 +17,13 @@ them beside the turns of other sessions.)
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections import Counter, deque
-from collections.abc import Sequence
 
 from greenroom import Policy, Reason
-from greenroom.supervisor.eviction import Expiry, MemoryBound, Residents
+from greenroom.actors.card import Card
+from greenroom.supervisor.eviction import Candidates, Expiry, MemoryBound, Residents
 
 __all__ = ["VirtualRoom"]
 
@@ -41,7 +42,8 @@ class VirtualRoom:
         self._residents = Residents()
         self._expiry = Expiry()
         self._memory = MemoryBound()
-        self._last_use: dict[str, float] = {}
+        self._cards: dict[str, Card] = {}
+        self._uses = itertools.count(1)
         self._running: dict[str, deque[float] | None] = {}
         """Sessions in a turn, and how long those turns take that wait for it."""
         self._ends: list[tuple[float, str]] = []
@@ -103,18 +105,21 @@ class VirtualRoom:
 
     def _begin(self, key: str, end: float) -> None:
         residents = self._residents
+        card = self._cards.get(key)
+        if card is None:
+            card = self._cards[key] = Card()
+            if self._policy.session_ttl is not None:
+                self._expiry.put(key, self.now)
+        card.used, card.in_turn = next(self._uses), True
         if key in residents:
             self.hits += 1
-            residents.use(key)
         else:
             self.builds += 1
             self.rebuilds += key in self._known
             self._known.add(key)
             self._count_time()
-            residents.enter(key, in_turn=True, since=None, weight=self._weight)
-            if self._policy.session_ttl is not None:
-                self._last_use[key] = self.now
-                self._expiry.watch(key, self.now)
+            card.weight = self._weight
+            residents.enter(key, card, self.now)
             self._hold_bounds()
             self.peak = max(self.peak, len(residents))
         if len(residents) > self._cap:
@@ -122,14 +127,12 @@ class VirtualRoom:
         heapq.heappush(self._ends, (end, key))
 
     def _turn_over(self, key: str) -> None:
-        waiting = self._running[key]
+        waiting, card = self._running[key], self._cards[key]
+        card.used, card.in_turn, card.idle_since = next(self._uses), False, self.now
+        self._residents.rested(key, card)
         if self._ending and key in self._ending:
             self._ending.discard(key)
             self._close(key, Reason.EXPLICIT)
-        elif not waiting:
-            self._residents.rest(key, self.now, self._weight)
-        if self._policy.session_ttl is not None and key in self._last_use:
-            self._last_use[key] = self.now
         if waiting:
             self._begin(key, self.now + waiting.popleft())
         else:
@@ -147,57 +150,60 @@ class VirtualRoom:
     # Bounds. As `greenroom.supervisor` holds them; whoever is asked lets go at once.
 
     def _hold_bounds(self) -> None:
-        beyond = self._residents.beyond(self._policy.cap).ask
-        if self._budget is None:
-            self._release(beyond, Reason.CAPACITY)
-            return
-        # As in a room, whoever was asked for the cap counts until it has let go: memory is looked at
-        # before that, and again after it.
-        ask = self._memory.look(
-            self._residents,
-            used=self._residents.weight,
-            budget=self._budget,
-            relief=self._policy.memory_relief,
-            batch=self._policy.memory_batch,
-            weighed=True,
-        )
+        residents, cards = self._residents, self._cards
+        beyond = residents.beyond(self._policy.cap, cards)
+        found = Candidates([])
+        if self._budget is not None:
+            # As in a room, whoever was asked for the cap counts until it has let go: memory is looked at
+            # before that, and again after it.
+            found = self._memory.look(
+                residents,
+                cards,
+                used=residents.weight,
+                budget=self._budget,
+                relief=self._policy.memory_relief,
+                batch=self._policy.memory_batch,
+                weighed=True,
+            )
         self._release(beyond, Reason.CAPACITY)
-        self._release(ask, Reason.MEMORY)
-        if beyond or ask:
+        self._release(found, Reason.MEMORY)
+        if beyond.more or found.more or (self._budget is not None and (beyond.ask or found.ask)):
             self._hold_bounds()
 
     def _sweep(self) -> None:
-        policy, now = self._policy, self.now
-        if policy.session_ttl is not None:
-            self._sweep_expired(policy.session_ttl)
-        self._release(self._residents.idle(now, policy.idle_ttl), Reason.IDLE)
+        policy, cards, more = self._policy, self._cards, True
+        while more and policy.session_ttl is not None:
+            keys, more = self._expiry.due(self.now, policy.session_ttl, cards)
+            for key in keys:
+                self._close(key, Reason.SESSION_EXPIRED, forget=False)
+        more = True
+        while more:
+            idle = self._residents.idle(self.now, policy.idle_ttl, cards)
+            self._release(idle, Reason.IDLE)
+            more = idle.more
         if self._budget is not None:
             self._hold_bounds()
 
-    def _sweep_expired(self, ttl: float) -> None:
-        for key in self._expiry.due(self.now, ttl):
-            last = self._last_use.get(key)
-            if last is None:
-                continue
-            if self.now - last <= ttl or key in self._running:
-                self._expiry.watch(key, max(last, self.now - ttl))
+    def _release(self, found: Candidates, reason: Reason) -> None:
+        """All of them answer at once: those in a turn say no, the others let go."""
+        for key, _ in found.ask:
+            if self._cards[key].in_turn:
+                self._residents.answered(key, self._cards[key], held=True)
             else:
-                self._close(key, Reason.SESSION_EXPIRED, forget=False)
+                self._let_go(key, reason)
 
-    def _release(self, keys: Sequence[str], reason: Reason) -> None:
-        if keys:
-            self._count_time()
-            self.reasons[reason.value] += len(keys)
-            for key in keys:
-                self._residents.leave(key)
+    def _let_go(self, key: str, reason: Reason) -> None:
+        self._count_time()
+        self.reasons[reason.value] += 1
+        self._residents.leave(key)
 
     def _close(self, key: str, reason: Reason, *, forget: bool = True) -> None:
         if forget:
             self._known.discard(key)
-        self._expiry.forget(key)
-        self._last_use.pop(key, None)
+        self._expiry.drop(key)
         if key in self._residents:
-            self._release((key,), reason)
+            self._let_go(key, reason)
+        self._cards.pop(key, None)
 
     # Figures.
 
