@@ -184,6 +184,7 @@ class SessionBase(Actor):
 
     def _answer(self, waiter: Waiter, answer: Any, turn: BeginTurn | None = None) -> None:
         """Answer somebody, once the supervisor has been told: whoever is answered may ask it at once."""
+        assert waiter.reply is not None
         if self._state.answers is None:
             self._state.answers = []
         self._state.answers.append((waiter.reply, answer, turn))

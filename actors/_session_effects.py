@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors import effects as effects_of
 from greenroom.actors._bound_store import BoundStore
+from greenroom.actors._errors import WorkTimedOut
 from greenroom.actors._session_base import SessionBase, text_of
 from greenroom.actors.coherence import Remembered
 from greenroom.actors.hooks import forget_transcript
@@ -18,6 +19,8 @@ from greenroom.messages import (
     AgentBuilt,
     AgentRetained,
     AgentReused,
+    BuildEnded,
+    BuildHere,
     CommitEnded,
     HookFailure,
     IntendCommit,
@@ -34,8 +37,9 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from greenroom.actors._session_state import LedgerState
+    from greenroom.actors._session_state import LedgerState, Waiter
     from greenroom.actors.effects import Effect
+    from greenroom.messages import BeginTurn
 
 __all__ = ["SessionEffects"]
 
@@ -125,9 +129,15 @@ class SessionEffects(SessionBase):
         """Nothing to do: the reply is deferred as it is."""
 
     def _refuse(self, effect: effects_of.Refuse) -> None:
-        waiter = self._forget_waiter(effect.turn)
-        if waiter is not None:
-            self._answer(waiter, self._error(effect.why, effect.turn))
+        self._refuse_with(effect.turn, self._error(effect.why, effect.turn))
+
+    def _refuse_with(self, turn: BeginTurn, error: BaseException) -> None:
+        waiter = (self._state.waiters or {}).get(turn)
+        if waiter is not None and waiter.reply is None:
+            waiter.refusal = error  # it hears when it has built
+        elif waiter is not None:
+            self._forget_waiter(turn)
+            self._answer(waiter, error)
 
     def _turn_over(self, effect: effects_of.TurnOver) -> None:
         self._state.card.used = self.runtime.tick()
@@ -151,9 +161,25 @@ class SessionEffects(SessionBase):
             tenant.remembered = Remembered(turn.session_id)
             tenant.remembered.remember(turn.session_id, state.ledger.sight)
         waiter = (state.waiters or {}).get(turn)
+        if waiter is not None and turn.here:
+            self._have_it_built(waiter, BuildHere(incarnation=effect.incarnation, context=context))
+            return
         caller = copy_context() if waiter is None or waiter.context is None else waiter.context
         # The context variables of whoever wants the turn, and not of whoever ended the one before.
         caller.copy().run(self._errands().build, effect.incarnation, context, turn.loop)
+
+    def _have_it_built(self, waiter: Waiter, here: BuildHere) -> None:
+        """Its caller waits for the agent anyway, and builds it: no thread need be woken."""
+        self._answer(waiter, here)
+        waiter.reply = None
+        self._have_it_given_up(waiter)
+
+    def _have_it_given_up(self, waiter: Waiter) -> None:
+        """Should its caller take too long to build."""
+        timeout = self._board.policy.build_timeout
+        if timeout is not None:
+            late = _given_up(self._state.stage.building, timeout)
+            waiter.timer = self.call_later(timeout, late)
 
     def _store_for_agents(self) -> Any:
         books, ledger = self._board.books, self._state.ledger
@@ -288,6 +314,18 @@ class SessionEffects(SessionBase):
         effects_of.TurnOver: _turn_over,
         effects_of.Wait: _wait,
     }
+
+
+def _given_up(incarnation: int, timeout: float) -> BuildEnded:
+    msg = f"build() was still running after {timeout} seconds. An agent that comes late is released"
+    return BuildEnded(
+        incarnation=incarnation,
+        agent=None,
+        error=WorkTimedOut(msg),
+        weight=0,
+        seconds=timeout,
+        returned=False,
+    )
 
 
 def _nothing_to_call() -> None:

@@ -51,8 +51,11 @@ class SessionOutcomes(SessionEffects):
     def _build_ended(self, message: BuildEnded) -> None:
         state = self._state
         stage = state.stage
-        # From here on the agent is this actor's business, whatever happens: whoever brought it may go.
-        self.defer_reply().set(None)
+        self._hear_the_builder(message)
+        known = state.tenants.get(message.incarnation)
+        if known is not None and message.agent is not None and known.agent is message.agent:
+            self._perform(())  # it was handed in twice
+            return
         if message.error is None and self._is_ours(message.incarnation):
             # It was built twice: the second one is a late agent, with a number of its own.
             stage.incarnations += 1
@@ -91,6 +94,20 @@ class SessionOutcomes(SessionEffects):
         effects += stage.built(message.incarnation, succeeded=succeeded, returned=message.returned)
         self._perform(effects)
 
+    def _hear_the_builder(self, message: BuildEnded) -> None:
+        """From here on the agent is this actor's business, whatever happens: who brought it may go, unless
+        it is the caller of the turn, which waits for that now."""
+        waiter = None
+        if message.turn is not None:
+            waiter = (self._state.waiters or {}).get(message.turn)
+        if waiter is None or waiter.reply is not None or message.turn is None:
+            self.defer_reply().set(None)
+            return
+        waiter.reply = self.defer_reply()
+        if waiter.refusal is not None:
+            self._forget_waiter(message.turn)
+            self._answer(waiter, waiter.refusal)
+
     def _rescuer_gone(self, incarnation: int, problem: str | None) -> list[Effect]:
         """An agent that was built to recover a session id has done so, or could not."""
         return []
@@ -102,9 +119,7 @@ class SessionOutcomes(SessionEffects):
         )
         failure = BuildFailed(msg, self._key)
         failure.__cause__ = error
-        waiter = self._forget_waiter(turn)
-        if waiter is not None:
-            self._answer(waiter, failure)
+        self._refuse_with(turn, failure)
 
     def _start_commit(self, message: StartCommit) -> bool:
         state = self._state

@@ -41,15 +41,19 @@ class Tenant:
 
 @dataclass(slots=True)
 class Waiter:
-    """Somebody who waits for a turn, or for a commit."""
+    """A caller that waits for a turn, or for a commit."""
 
-    reply: Reply
+    reply: Reply | None
+    """`None`: it builds the agent itself, and asks again when it has."""
+
     context: Context | None
     due: float | None
     timer: Timer | None = None
     target: int = 0
     before: int = 0
     disowned: int = 0
+    refusal: BaseException | None = None
+    """What it is told when it has built: the turn was refused meanwhile."""
 
 
 @dataclass(slots=True)

@@ -90,7 +90,10 @@ class Session(SessionRecovery):
             return
         state = self._state
         for turn, waiter in (state.waiters or {}).items():
-            self._set_timer(waiter, ExpireTurn(turn=turn))
+            if waiter.reply is None:
+                self._have_it_given_up(waiter)
+            else:
+                self._set_timer(waiter, ExpireTurn(turn=turn))
         for request, waiter in (state.committers or {}).items():
             self._set_timer(waiter, ExpireCommit(request=request))
         if state.ledger is not None:
@@ -228,9 +231,15 @@ class Session(SessionRecovery):
             self._end_turn(message.end)
 
     def _withdraw_turn(self, message: WithdrawTurn) -> None:
-        effects = self._state.stage.withdraw(message.turn)
-        self._forget_waiter(message.turn)
-        self._perform(effects)
+        stage, turn = self._state.stage, message.turn
+        waiter = self._forget_waiter(turn)
+        if waiter is not None and waiter.reply is None and stage.builder is turn:
+            # Its caller was to build, and does not any more.
+            self._state.forget_tenant(stage.building)
+            stage.builder = None
+            self._perform(stage.built(stage.building, succeeded=False))
+        else:
+            self._perform(stage.withdraw(turn))
 
     def _expire_turn(self, message: ExpireTurn) -> None:
         self._perform(self._state.stage.expire(message.turn))

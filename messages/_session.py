@@ -21,6 +21,7 @@ __all__ = [
     "AdoptAgent",
     "BeginTurn",
     "BuildEnded",
+    "BuildHere",
     "CloseSession",
     "CommitEnded",
     "CommitOutcome",
@@ -77,6 +78,19 @@ class BeginTurn(Request[TurnGranted]):
 
     loop: asyncio.AbstractEventLoop | None
     """Where to run the agent's async hooks, and its async build."""
+
+    here: bool = False
+    """The caller waits on a thread of its own, and builds there if an agent must be built: the answer is
+    then `BuildHere`."""
+
+
+@message(eq=False)
+class BuildHere:
+    """Build the agent where you are, with nothing held, and hand it in with `BuildEnded`: the other answer
+    to `BeginTurn`."""
+
+    incarnation: int
+    context: Any
 
 
 @message()
@@ -283,9 +297,10 @@ class AbandonSession(Notice):
 # What becomes of slow work. `incarnation` is the agent's, so that nothing late hits another one.
 
 
-@message()
-class BuildEnded(Notice):
-    """A build is over, in time or long after it was given up."""
+@message(eq=False)
+class BuildEnded(Request[Any]):
+    """A build is over, in time or long after it was given up. Answered at once, or, if the turn's caller
+    has built, with `TurnGranted`."""
 
     incarnation: int
     agent: Any
@@ -294,6 +309,9 @@ class BuildEnded(Notice):
     seconds: float
     returned: bool
     """Whether `build` itself has returned. Otherwise it was given up, and may still return."""
+
+    turn: BeginTurn | None = None
+    """The turn whose caller has built."""
 
 
 @message()

@@ -26,6 +26,7 @@ from greenroom import (
     Turn,
 )
 from greenroom.actors import ManualClock, Runtime
+from greenroom.actors._mailbox import Mailbox
 from greenroom.actors._threads import LOCAL
 from greenroom.actors.holding import HELD, held_here
 from greenroom.actors.resources import Resources
