@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pykka
 
 from greenroom.actors._actor import Actor
+from greenroom.actors._machine import Mode
+from greenroom.actors._machine.effects import Refusal
 from greenroom.actors._session_state import SessionState, Tenant, Waiter
-from greenroom.actors.effects import Refusal
 from greenroom.actors.errands import Errands
 from greenroom.actors.errors import (
     BuildFailed,
@@ -106,7 +107,7 @@ class SessionBase(Actor):
 
     def _waiting(self) -> int:
         stage = self._state.stage
-        return len(stage.waiting or ()) + (stage.builder is not None)
+        return len(stage.waiting) + (stage.next_turn is not None)
 
     def _standing(self) -> Standing:
         state = self._state
@@ -123,7 +124,7 @@ class SessionBase(Actor):
             used=state.used,
             idle_since=state.idle_since,
             blank=self._nothing_to_remember(),
-            failed=stage.failed,
+            failed=stage.mode is Mode.FAILED,
             unrecorded=self._unrecorded(),
         )
 
@@ -140,7 +141,7 @@ class SessionBase(Actor):
 
     def _nothing_to_remember(self) -> bool:
         state = self._state
-        if not state.stage.blank or (self._telling_the_store() and not state.stage.draining):
+        if not state.stage.forgettable or (self._telling_the_store() and not state.stage.draining):
             return False
         return state.stage.draining or not (state.settings or state.resources)
 

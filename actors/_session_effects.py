@@ -7,8 +7,8 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom.actors import effects as effects_of
 from greenroom.actors._bound_store import BoundStore
+from greenroom.actors._machine import effects as effects_of
 from greenroom.actors._session_base import SessionBase, text_of
 from greenroom.actors.coherence import Remembered
 from greenroom.actors.hooks import forget_transcript
@@ -34,8 +34,8 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from greenroom.actors._machine.effects import Effect
     from greenroom.actors._session_state import LedgerState
-    from greenroom.actors.effects import Effect
 
 __all__ = ["SessionEffects"]
 
@@ -93,7 +93,7 @@ class SessionEffects(SessionBase):
             self._tell(ReleaseAnswered(key=self._key, accepted=state.answer))
             state.answer = None
         self._send_answers()
-        if not standing.cached and not standing.busy and not state.stage.late:
+        if not standing.cached and not standing.busy and not state.stage.late_builds:
             # There may be very many like this: nothing is kept that can be made again.
             state.sent = None
             state.resources = state.resources or None
@@ -116,9 +116,6 @@ class SessionEffects(SessionBase):
         )
         if waiter is not None:
             self._answer(waiter, granted, effect.turn)
-
-    def _wait(self, effect: effects_of.Wait) -> None:
-        """Nothing to do: the reply is deferred as it is."""
 
     def _refuse(self, effect: effects_of.Refuse) -> None:
         waiter = self._forget_waiter(effect.turn)
@@ -245,24 +242,24 @@ class SessionEffects(SessionBase):
 
         self._errands().interrupt(hook, tenant.loop, failed)
 
-    def _end_life(self, effect: effects_of.EndLife) -> None:
+    def _end_session(self, effect: effects_of.EndSession) -> None:
         state = self._state
         if state.ended is None:
             state.ended = {}
-        state.ended[effect.life] = state.resources
+        state.ended[effect.number] = state.resources
         state.resources = state.settings = None
 
     def _close_resources(self, effect: effects_of.CloseResources) -> Iterable[Effect]:
         state = self._state
-        resources = (state.ended or {}).pop(effect.life, None)
+        resources = (state.ended or {}).pop(effect.number, None)
         state.ended = state.ended or None
         closers = [] if resources is None else resources.take_all()
         if not closers:
-            return state.stage.resources_closed(effect.life)
-        self._errands().close_resources(effect.life, closers)
+            return state.stage.resources_closed(effect.number)
+        self._errands().close_resources(effect.number, closers)
         return ()
 
-    def _life_over(self, effect: effects_of.LifeOver) -> None:
+    def _session_over(self, effect: effects_of.SessionOver) -> None:
         self._event(SessionEnded(key=self._key, reason=effect.reason))
 
     def _answer_release(self, effect: effects_of.AnswerRelease) -> None:
@@ -274,17 +271,16 @@ class SessionEffects(SessionBase):
         effects_of.CloseResources: _close_resources,
         effects_of.Commit: _commit,
         effects_of.CommitGaveUp: _commit_gave_up,
-        effects_of.EndLife: _end_life,
+        effects_of.EndSession: _end_session,
         effects_of.Grant: _grant,
         effects_of.Insert: _insert,
         effects_of.Interrupt: _interrupt,
-        effects_of.LifeOver: _life_over,
+        effects_of.SessionOver: _session_over,
         effects_of.Pause: _pause,
         effects_of.Refuse: _refuse,
         effects_of.Retain: _retain,
         effects_of.TearDown: _tear_down,
         effects_of.TurnOver: _turn_over,
-        effects_of.Wait: _wait,
     }
 
 

@@ -17,12 +17,13 @@ import logging
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom.actors import effects as effects_of
 from greenroom.actors._calls import check_wait
+from greenroom.actors._machine import AT_REST, CommitState, Mode, Place
+from greenroom.actors._machine import effects as effects_of
+from greenroom.actors._machine.effects import HIT, RESTED, Refusal
 from greenroom.actors._session_recovery import SessionRecovery
 from greenroom.actors._session_state import Waiter
 from greenroom.actors.coherence import Remembered
-from greenroom.actors.effects import HIT, RESTED, Refusal
 from greenroom.actors.errors import SessionBusy
 from greenroom.actors.holding import held_around
 from greenroom.messages import (
@@ -104,7 +105,8 @@ class Session(SessionRecovery):
             self._event(SessionFailure(key=self._key, error=self._failed))
             self._perform(state.stage.fail())
             self._answer_for_what_was_left_out()
-        if state.ledger is not None and state.stage.failed:
+        failed = self._failed is not None or state.stage.mode is Mode.FAILED
+        if state.ledger is not None and failed:
             self._give_up_answers(state.ledger)
         if redo is not None:
             state.redo, state.struck = redo, struck  # it may be what the actor fails on
@@ -114,7 +116,9 @@ class Session(SessionRecovery):
         """Refuse every turn that still waits here: the stage knows nothing of it any more."""
         state = self._state
         stage = state.stage
-        if stage.building and stage.building not in state.tenants:
+        if stage.place is Place.ENTERING:
+            self._perform(stage.enter_again())
+        elif stage.building and stage.building not in state.tenants:
             self._perform(stage.built(stage.building, succeeded=False))
         for turn in list(state.waiters or ()):
             self._refuse(effects_of.Refuse(turn, Refusal.FAILED))
@@ -175,11 +179,6 @@ class Session(SessionRecovery):
         if message.weight is not None and incarnation in state.tenants:
             state.tenants[incarnation].weight = message.weight
         generations = stage.generations
-        if stage.recording is not None and state.ledger is not None:
-            # Whoever ran the turn goes on when it is in the store.
-            state.ledger.ender = self.defer_reply()
-            self._perform(effects, quietly=True)
-            return None
         if effects is RESTED:
             state.idle_since = now = self._board.runtime.clock()
             state.sent = None
@@ -192,6 +191,11 @@ class Session(SessionRecovery):
                 )
             )
             return generations.generation
+        if stage.place is Place.RECORDING and state.ledger is not None:
+            # Whoever ran the turn goes on when it is in the store.
+            state.ledger.ender = self.defer_reply()
+            self._perform(effects, quietly=True)
+            return None
         generation = generations.generation
         if message.discard is not None:
             logger.info("%s: its agent is discarded after the turn: %s", self, message.discard)
@@ -202,7 +206,7 @@ class Session(SessionRecovery):
 
     def _give_back_turn(self, message: GiveBackTurn) -> None:
         stage = self._state.stage
-        if stage.turn is message.end.turn and stage.recording is None:
+        if stage.turn is message.end.turn and stage.place is Place.IN_TURN:
             self._end_turn(message.end)
 
     def _withdraw_turn(self, message: WithdrawTurn) -> None:
@@ -234,7 +238,7 @@ class Session(SessionRecovery):
         state.answer = False
         stage, since = state.stage, state.idle_since
         unused = ttl is not None and (since is None or self.runtime.clock() - since > ttl)
-        if unused and stage.turn is None and not stage.building:
+        if unused and stage.place in AT_REST:
             self._close_session(CloseSession(interrupt=False, reason=Reason.SESSION_EXPIRED))
         else:
             self._perform(())  # it was used since the supervisor looked
@@ -263,7 +267,7 @@ class Session(SessionRecovery):
     def _refuse_adoption(self) -> None:
         if self._state.stage.draining:
             raise self._error(Refusal.CLOSED)
-        if self._state.stage.failed:
+        if self._state.stage.mode is Mode.FAILED:
             raise self._error(Refusal.FAILED)
         msg = (
             f"{self} is in a turn, or its agent is being built: no other agent can be adopted now. "
@@ -344,7 +348,7 @@ class Session(SessionRecovery):
         generations = stage.generations
         if not generations.dirty:
             return "there is nothing to commit"
-        if stage.stuck:
+        if stage.commit is CommitState.STUCK:
             return "the commit in flight is stuck; the turns stay uncommitted until it comes back"
         if generations.in_flight is not None and not message.wait:
             return "a commit is in flight"

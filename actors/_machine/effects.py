@@ -1,26 +1,25 @@
-"""What a stage decides: its effects, one class for each thing that the shell can be asked to do.
+"""What the machine decides: its effects, one class for each thing that the shell can be asked to do.
 
-Plain data: an effect says what is to be done, and to whom, never how. `stage.py` returns effects in the
-order in which they are to be performed, and `_session_effects.py` has one method for each class. Agents
-are named by their incarnation, turns by the request that asked for them, ended sessions by their number
-(the "life").
+Plain data: an effect says what to do, and to which agent or turn, never how. The machine returns effects
+in the order in which to perform them; `_session_effects.py` has one method for each class. Agents are
+named by their incarnation, turns by the object that asked for them, and the sessions that followed each
+other under one key by their number.
 
-    turns           Grant, Wait, Refuse (a Refusal says why), TurnOver
-    the store       Enter, EnterLater, Record
-    agents          Build, Insert, Interrupt, TearDown
-    commits         Commit, CommitGaveUp, Retain (a leaver, whose Phase says how far it has come), Pause
-    sessions        EndLife, CloseResources, LifeOver: once for each life, in this order
+    turns           Grant, Refuse (a Refusal says why), TurnOver
+    the store       Enter (an Entry answers it), EnterLater, Record (a Recorded answers it)
+    agents          Build, Insert, Interrupt, Retain, TearDown
+    commits         Commit, CommitGaveUp, Pause
+    sessions        EndSession, CloseResources, SessionOver: once for each session, in this order
     the supervisor  AnswerRelease
 
-Nearly every turn begins with `HIT` and ends with `RESTED`: nothing is to be done but what whoever asked
-does himself, and no object is made to say so.
+Nearly every turn begins with `HIT` and ends with `RESTED`, and has no effect: the caller does the rest.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from greenroom.messages import BeginTurn, Reason
@@ -32,7 +31,7 @@ __all__ = [
     "Commit",
     "CommitGaveUp",
     "Effect",
-    "EndLife",
+    "EndSession",
     "Enter",
     "EnterLater",
     "Entry",
@@ -40,27 +39,24 @@ __all__ = [
     "HIT",
     "Insert",
     "Interrupt",
-    "LifeOver",
     "Pause",
-    "Phase",
     "RESTED",
     "Record",
     "Recorded",
     "Refusal",
     "Refuse",
     "Retain",
+    "SessionOver",
     "TearDown",
+    "Turn",
     "TurnOver",
-    "Wait",
+    "Warm",
 ]
 
 
-class Phase(Enum):
-    """How far a leaver has come."""
-
-    COMMITTING = "committing"
-    RETAINED = "retained"
-    TEARING = "tearing"
+Turn: TypeAlias = "BeginTurn"
+"""A turn is the very object that asked for it. The machine compares it by identity, and reads its
+`signature`, `session_id`, `reject` and `held`."""
 
 
 class Refusal(Enum):
@@ -108,23 +104,16 @@ class Recorded(Enum):
 class Grant:
     """The turn begins, with the agent that is in its place."""
 
-    turn: BeginTurn
+    turn: Turn
     reused: bool
     reason: Reason | None
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The turn waits."""
-
-    turn: BeginTurn
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
     """The turn does not begin."""
 
-    turn: BeginTurn
+    turn: Turn
     why: Refusal
 
 
@@ -132,14 +121,14 @@ class Refuse:
 class TurnOver:
     """The turn has ended."""
 
-    turn: BeginTurn
+    turn: Turn
 
 
 @dataclass(frozen=True, slots=True)
 class Enter:
     """Ask the store whether this turn may begin, and whether the agent is still good for it."""
 
-    turn: BeginTurn
+    turn: Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +142,7 @@ class EnterLater:
 class Record:
     """Have the store record that this turn has ended."""
 
-    turn: BeginTurn
+    turn: Turn
     completed: bool
 
 
@@ -161,7 +150,7 @@ class Record:
 class Build:
     """Build this incarnation, for this turn."""
 
-    turn: BeginTurn
+    turn: Turn
     incarnation: int
 
 
@@ -185,12 +174,12 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class CommitGaveUp:
-    """Whoever waits for a commit waits in vain: it failed, or nobody could be asked."""
+    """Tell those who wait for a commit that it failed, or that no agent could be asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retain:
-    """A leaver is kept for a commit that failed."""
+    """An agent on its way out is kept for a commit that failed."""
 
     incarnation: int
     reason: Reason
@@ -220,24 +209,24 @@ class Interrupt:
 
 
 @dataclass(frozen=True, slots=True)
-class EndLife:
-    """The session is over: what settings and resources it has are not for the next one."""
+class EndSession:
+    """The session has ended: its settings and resources are not for the next one."""
 
-    life: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
 class CloseResources:
-    """The last agent of an ended session is gone."""
+    """Close the resources of an ended session: its last agent is gone."""
 
-    life: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
-class LifeOver:
+class SessionOver:
     """Nothing is left of an ended session."""
 
-    life: int
+    number: int
     reason: Reason
 
 
@@ -250,7 +239,6 @@ class AnswerRelease:
 
 Effect: TypeAlias = (
     Grant
-    | Wait
     | Refuse
     | TurnOver
     | Enter
@@ -264,15 +252,19 @@ Effect: TypeAlias = (
     | Pause
     | TearDown
     | Interrupt
-    | EndLife
+    | EndSession
     | CloseResources
-    | LifeOver
+    | SessionOver
     | AnswerRelease
 )
 
-HIT: tuple[Effect, ...] = ()
-"""What `begin()` returns (this very object) if the turn begins at once on the agent that is there, and
-nothing else is to be done: nearly every turn. Compare with `is`."""
 
-RESTED: list[Effect] = []
-"""The same for `end()`: the agent is back in its place, and nothing else is to be done."""
+class Warm(Enum):
+    """The answers to a turn that has no effect. Compare with `is`."""
+
+    HIT = "the turn has begun, on the agent that was idle"
+    RESTED = "the turn has ended, and the agent is idle again"
+
+
+HIT: Final = Warm.HIT
+RESTED: Final = Warm.RESTED
