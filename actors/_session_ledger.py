@@ -210,12 +210,12 @@ class SessionLedger(SessionAccounts):
         if account is not None and account.epoch != message.epoch:
             account = None
         turn, stage = message.turn, self._state.stage
-        if turn is None or turn is not stage.turn or stage.ending is None:
+        if turn is None or turn is not stage.turn or stage.place is not Place.RECORDING:
             self._store_told(message, account)
         elif message.error is not None:
-            self._record_failed(turn, message.error, account, completed=stage.ending.completed)
+            self._record_failed(turn, message.error, account, completed=stage.completes)
         elif message.sight is None:
-            self._record_lost(turn, account, completed=stage.ending.completed)
+            self._record_lost(turn, account, completed=stage.completes)
         else:
             as_usual = not self._unrecorded()
             if account is not None:
@@ -304,10 +304,11 @@ class SessionLedger(SessionAccounts):
 
     def _give_up_recording(self, why: str) -> None:
         """The turn is over, recorded or not: whoever ran it does not wait any longer."""
-        turn, ending = self._state.stage.turn, self._state.stage.ending
-        if turn is not None and ending is not None:
+        stage = self._state.stage
+        turn = stage.turn
+        if turn is not None and stage.place is Place.RECORDING:
             account = self._ledger.accounts.get(turn.session_id)
-            self._record_failed(turn, TimeoutError(why), account, completed=ending.completed)
+            self._record_failed(turn, TimeoutError(why), account, completed=stage.completes)
 
     def _ask_the_store_again(self, ledger: LedgerState) -> None:
         """After a restart of the actor. Answers to old questions do no harm."""

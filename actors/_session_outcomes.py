@@ -59,7 +59,7 @@ class SessionOutcomes(SessionEffects):
             stage.incarnations += 1
             message = dataclasses.replace(message, incarnation=stage.incarnations)
         wanted = message.incarnation == stage.building
-        rescuer = message.incarnation in stage.recoveries
+        rescuer = message.incarnation in dict(stage.recoveries)
         turn = stage.next_turn
         effects: list[Effect] = []
         if message.error is None:
@@ -238,8 +238,8 @@ class SessionOutcomes(SessionEffects):
 
     def _resources_closed(self, message: ResourcesClosed) -> None:
         stage = self._state.stage
-        ended = stage.ended.get(message.life)
-        reason = Reason.EXPLICIT if ended is None else ended.reason
+        reasons = {ended.number: ended.reason for ended in stage.ended}
+        reason = reasons.get(message.life, Reason.EXPLICIT)
         for name, error in message.errors:
             self._hook_failed(0, f"resource {name}", reason, error)
         self._perform(stage.resources_closed(message.life))

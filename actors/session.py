@@ -18,7 +18,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors._calls import check_wait
-from greenroom.actors._machine import AT_REST, CommitState, Mode, Place
+from greenroom.actors._machine import CommitState, Mode, Place
 from greenroom.actors._machine import effects as effects_of
 from greenroom.actors._machine.effects import HIT, RESTED, Refusal
 from greenroom.actors._session_recovery import SessionRecovery
@@ -238,7 +238,7 @@ class Session(SessionRecovery):
         state.answer = False
         stage, since = state.stage, state.idle_since
         unused = ttl is not None and (since is None or self.runtime.clock() - since > ttl)
-        if unused and stage.place in AT_REST:
+        if unused and stage.at_rest:
             self._close_session(CloseSession(interrupt=False, reason=Reason.SESSION_EXPIRED))
         else:
             self._perform(())  # it was used since the supervisor looked

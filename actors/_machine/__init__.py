@@ -24,19 +24,7 @@ ledger has of turns that were completed elsewhere is *resumed*: the next agent c
 another room has taken over is *lost*: nothing here commits it any more.
 """
 
-from greenroom.actors._machine.data import Deferred, Departure, Ended, Ending
 from greenroom.actors._machine.machine import SessionMachine
-from greenroom.actors._machine.states import AT_REST, CommitState, Mode, Phase, Place
+from greenroom.actors._machine.states import CommitState, Mode, Phase, Place
 
-__all__ = [
-    "AT_REST",
-    "CommitState",
-    "Deferred",
-    "Departure",
-    "Ended",
-    "Ending",
-    "Mode",
-    "Phase",
-    "Place",
-    "SessionMachine",
-]
+__all__ = ["CommitState", "Mode", "Phase", "Place", "SessionMachine"]

@@ -1,30 +1,25 @@
 """What the machine of a session knows: its four states, what belongs to them, and what others can see.
 
-Collections are replaced, never changed in place, and the empty ones are shared: most sessions of a room
-are known and have none of it.
+Collections are tuples, which are replaced: the empty ones cost nothing, and most sessions of a room have
+no others.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from greenroom.actors._machine.states import CommitState, Mode, Phase, Place
 from greenroom.actors.lifecycle import Generations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from greenroom.actors._machine.effects import Turn
     from greenroom.messages import Reason
 
-__all__ = ["Deferred", "Departure", "Ended", "Ending", "SessionData"]
-
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
+__all__ = ["Deferred", "Departure", "Ended", "SessionData"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Departure:
     """An agent on its way out."""
 
@@ -50,127 +45,117 @@ class Deferred(NamedTuple):
     """The agent goes even if a turn that it fits could call the release off."""
 
 
-class Ending(NamedTuple):
-    """How a turn was given back."""
-
-    completed: bool
-    discard: bool
-
-
-class Ended(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Ended:
     """A session that was ended, and is not over yet."""
 
+    number: int
     reason: Reason
     closing: bool = False
     """Its agents are gone, and its resources are being closed."""
 
 
+@dataclass(slots=True, eq=False)
 class SessionData:
     """What the machine of a session knows."""
 
-    __slots__ = (
-        "agent",
-        "building",
-        "commit",
-        "commit_only",
-        "deferred",
-        "departures",
-        "ended",
-        "ending",
-        "enter_tries",
-        "flush_to",
-        "generations",
-        "has_store",
-        "incarnations",
-        "last_reason",
-        "late_builds",
-        "leaving",
-        "mode",
-        "next_turn",
-        "place",
-        "recoveries",
-        "remembered",
-        "session",
-        "session_began",
-        "signature",
-        "tries",
-        "try_again",
-        "turn",
-        "waiting",
-    )
+    has_store: bool = False
+    """There is a store, which is asked before a turn begins and told when it has ended."""
 
-    def __init__(self, *, has_store: bool = False) -> None:
-        self.has_store = has_store
-        """There is a store, which is asked before a turn begins and told when it has ended."""
-        self.place = Place.EMPTY
-        self.commit = CommitState.NONE
-        self.mode = Mode.OPEN
-        self.departures: tuple[Departure, ...] = ()
+    place: Place = Place.EMPTY
+    commit: CommitState = CommitState.NONE
+    mode: Mode = Mode.OPEN
+    departures: tuple[Departure, ...] = ()
 
-        # Turns.
-        self.turn: Turn | None = None
-        """The turn that runs, or is being recorded."""
-        self.ending: Ending | None = None
-        """How the turn has ended that is being recorded."""
-        self.next_turn: Turn | None = None
-        """The turn that the store is asked about, or that an agent is built for. `None` if it was
-        withdrawn meanwhile."""
-        self.enter_tries = 0
-        """How often the store was asked in vain about the next turn."""
-        self.waiting: tuple[Turn, ...] = ()
+    # Turns.
 
-        # Agents.
-        self.agent = 0
-        """The incarnation in its place. 0: none."""
-        self.signature: str | None = None
-        """Of the agent in its place, or of the one being built."""
-        self.leaving: Reason | None = None
-        """Why the agent in its place is to be released when it has committed."""
-        self.deferred: Deferred | None = None
-        self.building = 0
-        """The incarnation that is being built for the next turn. 0: none."""
-        self.incarnations = 0
-        self.last_reason: Reason | None = None
-        """Why the last agent went, if the session goes on."""
-        self.late_builds: tuple[int, ...] = ()
-        """Builds that were given up and have not come back: their agents will have to be let go."""
-        self.recoveries: Mapping[int, str] = NOTHING
-        """Agents that are being built only to commit what was resumed of a session id."""
-        self.commit_only: tuple[int, ...] = ()
-        """Agents that were never in the place, and have turns to commit."""
+    turn: Turn | None = None
+    """The turn that runs, or is being recorded."""
 
-        # Commits.
-        self.generations = Generations()
-        self.flush_to = 0
-        """Everything up to this generation is to be committed now."""
-        self.tries = 0
-        """How many commits have failed since the last that succeeded."""
-        self.try_again = False
-        """The commit in flight was sent before the drain, which tries once more if it fails."""
+    completes: bool = False
+    """Whether the turn that is being recorded counts as completed."""
 
-        # Sessions under this key.
-        self.session = 0
-        """The number of this one: how many have ended before it."""
-        self.session_began = 0
-        """The generation at which this one began."""
-        self.remembered = False
-        """There was an agent, or a completed turn, since this one began."""
-        self.ended: Mapping[int, Ended] = NOTHING
+    next_turn: Turn | None = None
+    """The turn that the store is asked about, or that an agent is built for. `None` if it was withdrawn
+    meanwhile."""
+
+    enter_tries: int = 0
+    """How often the store was asked in vain about the next turn."""
+
+    waiting: tuple[Turn, ...] = ()
+
+    # Agents.
+
+    agent: int = 0
+    """The incarnation in its place. 0: none."""
+
+    signature: str | None = None
+    """Of the agent in its place, or of the one being built."""
+
+    leaving: Reason | None = None
+    """Why the agent in its place is to be released when it has committed."""
+
+    deferred: Deferred | None = None
+    building: int = 0
+    """The incarnation that is being built for the next turn. 0: none."""
+
+    incarnations: int = 0
+    last_reason: Reason | None = None
+    """Why the last agent went, if the session goes on."""
+
+    late_builds: tuple[int, ...] = ()
+    """Builds that were given up and have not come back: their agents will have to be let go."""
+
+    recoveries: tuple[tuple[int, str], ...] = ()
+    """Agents that are being built only to commit what was resumed, and the session id of that."""
+
+    commit_only: tuple[int, ...] = ()
+    """Agents that were never in the place, and have turns to commit."""
+
+    # Commits.
+
+    generations: Generations = field(default_factory=Generations)
+    flush_to: int = 0
+    """Everything up to this generation is to be committed now."""
+
+    tries: int = 0
+    """How many commits have failed since the last that succeeded."""
+
+    try_again: bool = False
+    """The commit in flight was sent before the drain, which tries once more if it fails."""
+
+    # Sessions under this key.
+
+    session: int = 0
+    """The number of this one: how many have ended before it."""
+
+    session_began: int = 0
+    """The generation at which this one began."""
+
+    remembered: bool = False
+    """There was an agent, or a completed turn, since this one began."""
+
+    ended: tuple[Ended, ...] = ()
 
     # What can be seen.
 
     @property
+    def at_rest(self) -> bool:
+        """Whether nothing is done for a turn at the place, so that the next one may begin."""
+        return self.place is Place.EMPTY or self.place is Place.IDLE or self.place is Place.LEAVING
+
+    @property
+    def committing(self) -> bool:
+        """Whether a commit is in flight and may still come back in time."""
+        return self.commit is CommitState.SENT or self.commit is CommitState.STARTED
+
+    @property
     def busy(self) -> bool:
         """Whether a build, commit, release or close is under way."""
-        return bool(
-            self.place is Place.ENTERING
-            or self.place is Place.BUILDING
-            or self.recoveries
-            or self.commit is CommitState.SENT
-            or self.commit is CommitState.STARTED
-            or any(departure.phase is not Phase.RETAINED for departure in self.departures)
-            or any(ended.closing for ended in self.ended.values())
-        )
+        serving = self.place is Place.ENTERING or self.place is Place.BUILDING
+        leaving = any(departure.phase is not Phase.RETAINED for departure in self.departures)
+        closing = any(ended.closing for ended in self.ended)
+        return bool(serving or self.recoveries or self.committing or leaving or closing)
 
     @property
     def draining(self) -> bool:
@@ -196,18 +181,11 @@ class SessionData:
     @property
     def forgettable(self) -> bool:
         """Whether there is nothing to do and nothing to remember."""
-        committing = self.commit is CommitState.SENT or self.commit is CommitState.STARTED
-        if (
-            self.place is not Place.EMPTY
-            or self.departures
-            or self.ended
-            or self.recoveries
-            or committing
-        ):
+        to_do = self.departures or self.ended or self.recoveries or self.committing
+        if self.place is not Place.EMPTY or to_do:
             return False
-        return self.draining or not (
-            self.remembered or self.mode is Mode.FAILED or self.generations.dirty or self.late_builds
-        )
+        to_remember = self.generations.dirty or self.late_builds or not self.unused
+        return self.draining or not to_remember
 
     @property
     def unused(self) -> bool:

@@ -24,39 +24,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from greenroom.messages import BeginTurn, Reason
 
-__all__ = [
-    "AnswerRelease",
-    "Build",
-    "CloseResources",
-    "Commit",
-    "CommitGaveUp",
-    "Effect",
-    "EndSession",
-    "Enter",
-    "EnterLater",
-    "Entry",
-    "Grant",
-    "HIT",
-    "Insert",
-    "Interrupt",
-    "Pause",
-    "RESTED",
-    "Record",
-    "Recorded",
-    "Refusal",
-    "Refuse",
-    "Retain",
-    "SessionOver",
-    "TearDown",
-    "Turn",
-    "TurnOver",
-    "Warm",
-]
+__all__ = ["HIT", "RESTED", "Effect", "Entry", "Recorded", "Refusal", "Turn", "Warm"]
 
 
 Turn: TypeAlias = "BeginTurn"
 """A turn is the very object that asked for it. The machine compares it by identity, and reads its
 `signature`, `session_id`, `reject` and `held`."""
+
+
+class Effect:
+    """What is to be done."""
+
+    __slots__ = ()
 
 
 class Refusal(Enum):
@@ -101,7 +80,7 @@ class Recorded(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Effect):
     """The turn begins, with the agent that is in its place."""
 
     turn: Turn
@@ -110,7 +89,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Effect):
     """The turn does not begin."""
 
     turn: Turn
@@ -118,28 +97,28 @@ class Refuse:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnOver:
+class TurnOver(Effect):
     """The turn has ended."""
 
     turn: Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Enter:
+class Enter(Effect):
     """Ask the store whether this turn may begin, and whether the agent is still good for it."""
 
     turn: Turn
 
 
 @dataclass(frozen=True, slots=True)
-class EnterLater:
+class EnterLater(Effect):
     """Ask again after a pause, which grows with the tries."""
 
     tries: int
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Record(Effect):
     """Have the store record that this turn has ended."""
 
     turn: Turn
@@ -147,7 +126,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class Build(Effect):
     """Build this incarnation, for this turn."""
 
     turn: Turn
@@ -155,7 +134,7 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(Effect):
     """An agent has come into its place."""
 
     incarnation: int
@@ -163,7 +142,7 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Effect):
     """Have the owner commit everything up to this generation."""
 
     owner: int
@@ -173,12 +152,12 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitGaveUp:
+class CommitGaveUp(Effect):
     """Tell those who wait for a commit that it failed, or that no agent could be asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Retain:
+class Retain(Effect):
     """An agent on its way out is kept for a commit that failed."""
 
     incarnation: int
@@ -186,14 +165,14 @@ class Retain:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Effect):
     """Try to commit again after a pause, which grows with the tries."""
 
     tries: int
 
 
 @dataclass(frozen=True, slots=True)
-class TearDown:
+class TearDown(Effect):
     """Call the hooks of a release or close, and forget the agent."""
 
     incarnation: int
@@ -202,28 +181,28 @@ class TearDown:
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupt:
+class Interrupt(Effect):
     """Tell the agent to stop what it does."""
 
     incarnation: int
 
 
 @dataclass(frozen=True, slots=True)
-class EndSession:
+class EndSession(Effect):
     """The session has ended: its settings and resources are not for the next one."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class CloseResources:
+class CloseResources(Effect):
     """Close the resources of an ended session: its last agent is gone."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOver:
+class SessionOver(Effect):
     """Nothing is left of an ended session."""
 
     number: int
@@ -231,32 +210,10 @@ class SessionOver:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRelease:
+class AnswerRelease(Effect):
     """Answer the supervisor."""
 
     accepted: bool
-
-
-Effect: TypeAlias = (
-    Grant
-    | Refuse
-    | TurnOver
-    | Enter
-    | EnterLater
-    | Record
-    | Build
-    | Insert
-    | Commit
-    | CommitGaveUp
-    | Retain
-    | Pause
-    | TearDown
-    | Interrupt
-    | EndSession
-    | CloseResources
-    | SessionOver
-    | AnswerRelease
-)
 
 
 class Warm(Enum):

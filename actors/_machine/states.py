@@ -43,21 +43,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = [
-    "AT_REST",
-    "COMMIT",
-    "DEPARTURE",
-    "MODE",
-    "PLACE",
-    "CommitInput",
-    "CommitState",
-    "DepartureInput",
-    "Mode",
-    "ModeInput",
-    "Phase",
-    "Place",
-    "PlaceInput",
-]
+__all__ = ["COMMIT", "DEPARTURE", "MODE", "PLACE", "CommitState", "Mode", "Phase", "Place"]
 
 
 class Place(Enum):
@@ -72,46 +58,6 @@ class Place(Enum):
     LEAVING = "leaving"
 
 
-class PlaceInput(Enum):
-    """What happens to the place."""
-
-    ENTER = "the store is asked about the next turn"
-    BUILD = "an agent is built for the next turn"
-    STOP = "what was done for the next turn is over"
-    BUILT = "the agent is built"
-    ADOPT = "an agent that was built elsewhere is put in"
-    GRANT = "the next turn begins"
-    END = "the turn has ended"
-    RECORD = "the turn has ended, and the store is told"
-    RECORDED = "the store has answered"
-    LEAVE = "the agent is to be released"
-    GO = "the agent is a departure"
-
-
-AT_REST = frozenset({Place.EMPTY, Place.IDLE, Place.LEAVING})
-"""The places at which nothing is done for a turn: the next one may begin."""
-
-PLACE: dict[tuple[Place, PlaceInput], Place] = {
-    (Place.EMPTY, PlaceInput.ENTER): Place.ENTERING,
-    (Place.IDLE, PlaceInput.ENTER): Place.ENTERING,
-    (Place.LEAVING, PlaceInput.ENTER): Place.ENTERING,
-    (Place.ENTERING, PlaceInput.STOP): Place.EMPTY,
-    (Place.ENTERING, PlaceInput.GO): Place.ENTERING,
-    (Place.EMPTY, PlaceInput.BUILD): Place.BUILDING,
-    (Place.BUILDING, PlaceInput.STOP): Place.EMPTY,
-    (Place.BUILDING, PlaceInput.BUILT): Place.IDLE,
-    (Place.EMPTY, PlaceInput.ADOPT): Place.IDLE,
-    (Place.IDLE, PlaceInput.GRANT): Place.IN_TURN,
-    (Place.LEAVING, PlaceInput.GRANT): Place.IN_TURN,
-    (Place.IN_TURN, PlaceInput.END): Place.IDLE,
-    (Place.IN_TURN, PlaceInput.RECORD): Place.RECORDING,
-    (Place.RECORDING, PlaceInput.RECORDED): Place.IDLE,
-    (Place.IDLE, PlaceInput.LEAVE): Place.LEAVING,
-    (Place.IDLE, PlaceInput.GO): Place.EMPTY,
-    (Place.LEAVING, PlaceInput.GO): Place.EMPTY,
-}
-
-
 class CommitState(Enum):
     """How far the commit in flight has come."""
 
@@ -121,27 +67,6 @@ class CommitState(Enum):
     STUCK = "stuck"
 
 
-class CommitInput(Enum):
-    """What happens to the commit."""
-
-    SEND = "it is sent on its way to a worker"
-    START = "its hook is called"
-    TIME_OUT = "it has not come back in time"
-    END = "it came back, or was put off"
-
-
-COMMIT: dict[tuple[CommitState, CommitInput], CommitState] = {
-    (CommitState.NONE, CommitInput.SEND): CommitState.SENT,
-    (CommitState.SENT, CommitInput.START): CommitState.STARTED,
-    (CommitState.STARTED, CommitInput.START): CommitState.STARTED,  # asked twice, after a crash
-    (CommitState.SENT, CommitInput.TIME_OUT): CommitState.STUCK,
-    (CommitState.STARTED, CommitInput.TIME_OUT): CommitState.STUCK,
-    (CommitState.SENT, CommitInput.END): CommitState.NONE,
-    (CommitState.STARTED, CommitInput.END): CommitState.NONE,
-    (CommitState.STUCK, CommitInput.END): CommitState.NONE,
-}
-
-
 class Phase(Enum):
     """How far a departure has come."""
 
@@ -149,27 +74,6 @@ class Phase(Enum):
     RETAINED = "retained"
     TEARING = "tearing"
     GONE = "gone"
-
-
-class DepartureInput(Enum):
-    """What happens to a departure."""
-
-    COMMITTED = "nothing is left for it to commit"
-    FAIL = "a commit has failed"
-    GIVE_UP = "a commit has failed, and there will be no other try"
-    RETRY = "the pause is over"
-    TORN_DOWN = "its hooks were called"
-
-
-DEPARTURE: dict[tuple[Phase, DepartureInput], Phase] = {
-    (Phase.COMMITTING, DepartureInput.COMMITTED): Phase.TEARING,
-    (Phase.RETAINED, DepartureInput.COMMITTED): Phase.TEARING,
-    (Phase.COMMITTING, DepartureInput.FAIL): Phase.RETAINED,
-    (Phase.RETAINED, DepartureInput.RETRY): Phase.COMMITTING,
-    (Phase.COMMITTING, DepartureInput.GIVE_UP): Phase.TEARING,
-    (Phase.RETAINED, DepartureInput.GIVE_UP): Phase.TEARING,
-    (Phase.TEARING, DepartureInput.TORN_DOWN): Phase.GONE,
-}
 
 
 class Mode(Enum):
@@ -186,19 +90,44 @@ class Mode(Enum):
     """No commit begins any more, either: what leaves is closed without."""
 
 
-class ModeInput(Enum):
-    """What happens to the mode."""
+EMPTY, ENTERING, BUILDING, IN_TURN, RECORDING, IDLE, LEAVING = Place
+NONE, SENT, STARTED, STUCK = CommitState
+COMMITTING, RETAINED, TEARING, GONE = Phase
+OPEN, FAILED, DRAINING, ABANDONED = Mode
 
-    FAIL = "the actor failed too often"
-    END = "the session is ended, and the next one begins"
-    DRAIN = "the room is drained"
-    ABANDON = "commits have had their time"
+# Each table: input, state before, state after.
 
+PLACE: dict[str, dict[Place, Place]] = {
+    "enter": {EMPTY: ENTERING, IDLE: ENTERING, LEAVING: ENTERING},  # the store is asked
+    "build": {EMPTY: BUILDING},
+    "stop": {ENTERING: EMPTY, BUILDING: EMPTY},  # what was done for the next turn is over
+    "fill": {BUILDING: IDLE, EMPTY: IDLE},  # an agent was built, here or elsewhere
+    "grant": {IDLE: IN_TURN, LEAVING: IN_TURN},
+    "end": {IN_TURN: IDLE},
+    "record": {IN_TURN: RECORDING},  # the turn has ended, and the store is told
+    "recorded": {RECORDING: IDLE},
+    "leave": {IDLE: LEAVING, LEAVING: LEAVING},
+    "go": {IDLE: EMPTY, LEAVING: EMPTY, ENTERING: ENTERING},  # the agent is a departure
+}
 
-MODE: dict[tuple[Mode, ModeInput], Mode] = {
-    (Mode.OPEN, ModeInput.FAIL): Mode.FAILED,
-    (Mode.FAILED, ModeInput.END): Mode.OPEN,
-    (Mode.OPEN, ModeInput.DRAIN): Mode.DRAINING,
-    (Mode.FAILED, ModeInput.DRAIN): Mode.DRAINING,
-    (Mode.DRAINING, ModeInput.ABANDON): Mode.ABANDONED,
+COMMIT: dict[str, dict[CommitState, CommitState]] = {
+    "send": {NONE: SENT},
+    "start": {SENT: STARTED, STARTED: STARTED},  # again, if the actor crashed while it answered
+    "time out": {SENT: STUCK, STARTED: STUCK},
+    "end": {SENT: NONE, STARTED: NONE, STUCK: NONE},  # it came back, or was put off
+}
+
+DEPARTURE: dict[str, dict[Phase, Phase]] = {
+    "committed": {COMMITTING: TEARING, RETAINED: TEARING},  # it has nothing left to commit
+    "fail": {COMMITTING: RETAINED},
+    "retry": {RETAINED: COMMITTING},
+    "give up": {COMMITTING: TEARING, RETAINED: TEARING},
+    "torn down": {TEARING: GONE},
+}
+
+MODE: dict[str, dict[Mode, Mode]] = {
+    "fail": {OPEN: FAILED},
+    "end": {FAILED: OPEN},  # the session is ended, and the next one begins
+    "drain": {OPEN: DRAINING, FAILED: DRAINING},
+    "abandon": {DRAINING: ABANDONED},
 }
