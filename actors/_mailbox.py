@@ -230,9 +230,7 @@ class Mailbox(Life):
                 give_way(thread)
         return result
 
-    def step(
-        self, act: Callable[[Any, Any], T], argument: object, gives_way: bool = False
-    ) -> T | None:
+    def step(self, act: Callable[[Any, Any], T], argument: object, gives_way: bool = False) -> T | None:
         """Call `act(actor, argument)` with the baton held, here and now. `None` if that cannot be: the
         actor is being run, something waits, or this thread runs another one. Then send a message.
 

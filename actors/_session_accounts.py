@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 
+from greenroom.actors._machine import Place
 from greenroom.actors._session_base import text_of
 from greenroom.actors._session_outcomes import SessionOutcomes
 from greenroom.actors._session_state import PINNED, Account, LedgerState
@@ -45,8 +46,8 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from greenroom.actors._machine.effects import Effect
     from greenroom.actors.bookkeeping import Bookkeeping
-    from greenroom.actors.effects import Effect
 
 __all__ = ["SessionAccounts"]
 
@@ -146,7 +147,7 @@ class SessionAccounts(SessionOutcomes):
 
     def _account_in_use(self) -> Account | None:
         stage = self._state.stage
-        turn = stage.turn or stage.builder
+        turn = stage.turn or stage.next_turn
         return None if turn is None else self._ledger.accounts.get(turn.session_id)
 
     # Kept in order.
@@ -156,7 +157,7 @@ class SessionAccounts(SessionOutcomes):
             return
         stage = self._state.stage
         used = self._account_in_use()
-        needed = stage.agent or stage.building
+        needed = stage.place is not Place.EMPTY
         for account in list(ledger.accounts.values()):
             session_id = account.session_id
             if account is used or account.asked or account.timer is not None:
@@ -308,7 +309,11 @@ class SessionAccounts(SessionOutcomes):
     def _look_at_lease(self, _: LookAtLease) -> None:
         self._ledger.lease_timer = None
         account = self._account_in_use()
-        if account is not None and account.until != PINNED and self._state.stage.recording is None:
+        if (
+            account is not None
+            and account.until != PINNED
+            and self._state.stage.place is not Place.RECORDING
+        ):
             session_id, epoch = account.session_id, account.epoch
             account.asked += 1
             self._ask_clerk(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pykka
 
 from greenroom.actors._actor import Actor
+from greenroom.actors._machine import Mode
+from greenroom.actors._machine.effects import Refusal
 from greenroom.actors._session_state import SessionState, Tenant, Waiter
-from greenroom.actors.effects import Refusal
 from greenroom.actors.errands import Errands
 from greenroom.actors.errors import (
     BuildFailed,
@@ -91,7 +92,7 @@ class SessionBase(Actor):
 
     def _waiting(self) -> int:
         stage = self._state.stage
-        return len(stage.waiting or ()) + (stage.builder is not None)
+        return len(stage.waiting) + (stage.next_turn is not None)
 
     def _publish(self) -> bool:
         """Write the card, and tell whether the supervisor should look at it."""
@@ -106,7 +107,7 @@ class SessionBase(Actor):
         card.retained = stage.retained
         card.busy = stage.busy
         card.weight = 0 if tenant is None else tenant.weight
-        card.failed = stage.failed
+        card.failed = stage.mode is Mode.FAILED
         card.unrecorded = self._unrecorded()
         turn_over = was_in_turn and not card.in_turn
         owed = card.owes is not None and not (card.in_turn and card.used == card.owes)
@@ -132,7 +133,7 @@ class SessionBase(Actor):
 
     def _nothing_to_remember(self) -> bool:
         state = self._state
-        if not state.stage.blank or (self._telling_the_store() and not state.stage.draining):
+        if not state.stage.forgettable or (self._telling_the_store() and not state.stage.draining):
             return False
         return state.stage.draining or not (state.settings or state.resources)
 

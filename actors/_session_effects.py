@@ -7,9 +7,9 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom.actors import effects as effects_of
 from greenroom.actors._bound_store import BoundStore
 from greenroom.actors._errors import WorkTimedOut
+from greenroom.actors._machine import effects as effects_of
 from greenroom.actors._session_base import SessionBase, text_of
 from greenroom.actors.coherence import Remembered
 from greenroom.actors.hooks import forget_transcript
@@ -37,8 +37,8 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from greenroom.actors._machine.effects import Effect
     from greenroom.actors._session_state import LedgerState, Waiter
-    from greenroom.actors.effects import Effect
     from greenroom.messages import BeginTurn
 
 __all__ = ["SessionEffects"]
@@ -96,7 +96,7 @@ class SessionEffects(SessionBase):
             # Behind the card: at no moment does it look as if nothing were under way.
             self._tell(answer)
         self._send_answers()
-        if not state.card.cached and not state.card.busy and not state.stage.late:
+        if not state.card.cached and not state.card.busy and not state.stage.late_builds:
             # There may be very many like this: nothing is kept that can be made again.
             state.resources = state.resources or None
 
@@ -124,9 +124,6 @@ class SessionEffects(SessionBase):
         self._state.card.hits += 1
         if self._board.hits:
             self._event(AgentReused(key=self._key, incarnation=incarnation))
-
-    def _wait(self, effect: effects_of.Wait) -> None:
-        """Nothing to do: the reply is deferred as it is."""
 
     def _refuse(self, effect: effects_of.Refuse) -> None:
         self._refuse_with(effect.turn, self._error(effect.why, effect.turn))
@@ -277,24 +274,24 @@ class SessionEffects(SessionBase):
 
         self._errands().interrupt(hook, tenant.loop, failed)
 
-    def _end_life(self, effect: effects_of.EndLife) -> None:
+    def _end_session(self, effect: effects_of.EndSession) -> None:
         state = self._state
         if state.ended is None:
             state.ended = {}
-        state.ended[effect.life] = state.resources
+        state.ended[effect.number] = state.resources
         state.resources = state.settings = None
 
     def _close_resources(self, effect: effects_of.CloseResources) -> Iterable[Effect]:
         state = self._state
-        resources = (state.ended or {}).pop(effect.life, None)
+        resources = (state.ended or {}).pop(effect.number, None)
         state.ended = state.ended or None
         closers = [] if resources is None else resources.take_all()
         if not closers:
-            return state.stage.resources_closed(effect.life)
-        self._errands().close_resources(effect.life, closers)
+            return state.stage.resources_closed(effect.number)
+        self._errands().close_resources(effect.number, closers)
         return ()
 
-    def _life_over(self, effect: effects_of.LifeOver) -> None:
+    def _session_over(self, effect: effects_of.SessionOver) -> None:
         self._event(SessionEnded(key=self._key, reason=effect.reason))
 
     _performers: ClassVar[dict[type, Callable[[Any, Any], Iterable[Effect] | None]]] = {
@@ -302,17 +299,16 @@ class SessionEffects(SessionBase):
         effects_of.CloseResources: _close_resources,
         effects_of.Commit: _commit,
         effects_of.CommitGaveUp: _commit_gave_up,
-        effects_of.EndLife: _end_life,
+        effects_of.EndSession: _end_session,
         effects_of.Grant: _grant,
         effects_of.Insert: _insert,
         effects_of.Interrupt: _interrupt,
-        effects_of.LifeOver: _life_over,
+        effects_of.SessionOver: _session_over,
         effects_of.Pause: _pause,
         effects_of.Refuse: _refuse,
         effects_of.Retain: _retain,
         effects_of.TearDown: _tear_down,
         effects_of.TurnOver: _turn_over,
-        effects_of.Wait: _wait,
     }
 
 

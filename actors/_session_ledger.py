@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom.actors import effects as effects_of
+from greenroom.actors._machine import Place
+from greenroom.actors._machine import effects as effects_of
+from greenroom.actors._machine.effects import Effect, Entry, Recorded
 from greenroom.actors._session_accounts import SessionAccounts
 from greenroom.actors._session_base import text_of
 from greenroom.actors._session_state import Account, LedgerState
-from greenroom.actors.effects import Effect, Entry, Recorded
 from greenroom.actors.errors import LostOwnership, NotRecorded
 from greenroom.messages import (
     BeginTurn,
@@ -52,7 +53,7 @@ class SessionLedger(SessionAccounts):
     def _enters_at_once(self, turn: BeginTurn) -> bool:
         """Whether the agent that is there may serve this turn, and nobody need be asked."""
         stage = self._state.stage
-        if stage.turn is not None or not stage.agent or stage.building:
+        if stage.place is not Place.IDLE and stage.place is not Place.LEAVING:
             return False
         if self._verdict_at_once(turn.session_id) is not Entry.FRESH:
             return False
@@ -134,7 +135,7 @@ class SessionLedger(SessionAccounts):
             effects, moved = self._open_account(entrance.lease)
         elif entrance is None:
             self._doubt(message.session_id)
-        if message.ticket == ledger.ticket and stage.entering:
+        if message.ticket == ledger.ticket and stage.place is Place.ENTERING:
             effects += stage.entered(self._judge(message, moved))
         self._perform(effects)
 
@@ -208,12 +209,12 @@ class SessionLedger(SessionAccounts):
         if account is not None and account.epoch != message.epoch:
             account = None
         turn, stage = message.turn, self._state.stage
-        if turn is None or turn is not stage.turn or stage.recording is None:
+        if turn is None or turn is not stage.turn or stage.place is not Place.RECORDING:
             self._store_told(message, account)
         elif message.error is not None:
-            self._record_failed(turn, message.error, account, completed=stage.recording.completed)
+            self._record_failed(turn, message.error, account, completed=stage.completes)
         elif message.sight is None:
-            self._record_lost(turn, account, completed=stage.recording.completed)
+            self._record_lost(turn, account, completed=stage.completes)
         else:
             if account is not None:
                 self._note_recorded(message, account)
@@ -279,15 +280,16 @@ class SessionLedger(SessionAccounts):
 
     def _give_up_recording(self, why: str) -> None:
         """The turn is over, recorded or not: whoever ran it does not wait any longer."""
-        turn, recording = self._state.stage.turn, self._state.stage.recording
-        if turn is not None and recording is not None:
+        stage = self._state.stage
+        turn = stage.turn
+        if turn is not None and stage.place is Place.RECORDING:
             account = self._ledger.accounts.get(turn.session_id)
-            self._record_failed(turn, TimeoutError(why), account, completed=recording.completed)
+            self._record_failed(turn, TimeoutError(why), account, completed=stage.completes)
 
     def _ask_the_store_again(self, ledger: LedgerState) -> None:
         """After a restart of the actor. Answers to old questions do no harm."""
         self._keep_accounts_again(ledger)
-        if self._state.stage.entering:
+        if self._state.stage.place is Place.ENTERING:
             self.actor_ref.tell(EnterAgain(ticket=ledger.ticket))
 
     _performers: ClassVar[dict[type, Any]] = {

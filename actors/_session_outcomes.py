@@ -10,7 +10,8 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
-from greenroom.actors import effects as effects_of
+from greenroom.actors._machine import CommitState
+from greenroom.actors._machine import effects as effects_of
 from greenroom.actors._session_base import text_of
 from greenroom.actors._session_effects import SessionEffects
 from greenroom.actors.errors import BuildFailed, LostOwnership
@@ -33,8 +34,8 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
+    from greenroom.actors._machine.effects import Effect
     from greenroom.actors._session_state import Account
-    from greenroom.actors.effects import Effect
     from greenroom.actors.lifecycle import Segment
 
 __all__ = ["SessionOutcomes"]
@@ -61,8 +62,8 @@ class SessionOutcomes(SessionEffects):
             stage.incarnations += 1
             message = dataclasses.replace(message, incarnation=stage.incarnations)
         wanted = message.incarnation == stage.building
-        rescuer = message.incarnation in (stage.rescuers or ())
-        turn = stage.builder
+        rescuer = message.incarnation in dict(stage.recoveries)
+        turn = stage.next_turn
         effects: list[Effect] = []
         if message.error is None:
             tenant = state.tenants.get(message.incarnation) or self._tenant(
@@ -95,8 +96,8 @@ class SessionOutcomes(SessionEffects):
         self._perform(effects)
 
     def _hear_the_builder(self, message: BuildEnded) -> None:
-        """From here on the agent is this actor's business, whatever happens: who brought it may go, unless
-        it is the caller of the turn, which waits for that now."""
+        """From here on the agent is this actor's business, whatever happens: who brought it may go,
+        unless it is the caller of the turn, which waits for that now."""
         waiter = None
         if message.turn is not None:
             waiter = (self._state.waiters or {}).get(message.turn)
@@ -142,7 +143,9 @@ class SessionOutcomes(SessionEffects):
             return
         owner = segment.owner or 0
         before = stage.generations.committed
-        if message.error is not None and not stage.stuck:  # that it is stuck was its failure
+        if (
+            message.error is not None and stage.commit is not CommitState.STUCK
+        ):  # that it is stuck was its failure
             self._note_commit_failure(owner, message.error, message.seconds)
         effects = stage.committed(succeeded=message.error is None)
         if message.error is None:
@@ -195,8 +198,8 @@ class SessionOutcomes(SessionEffects):
 
     def _commit_stuck(self, message: CommitStuck) -> None:
         state = self._state
-        segment = state.stage.generations.in_flight
-        if segment is not None and message.attempt == state.attempt and not state.stage.stuck:
+        segment, stuck = state.stage.generations.in_flight, state.stage.commit is CommitState.STUCK
+        if segment is not None and message.attempt == state.attempt and not stuck:
             self._note_commit_failure(segment.owner or 0, message.error, 0.0)
             if state.drain is not None and self.runtime.clock() >= state.drain.deadline:
                 state.forced = True  # whichever comes first, this or that it is abandoned
@@ -224,35 +227,36 @@ class SessionOutcomes(SessionEffects):
     def _is_ours(self, incarnation: int) -> bool:
         """Whether it is in its place or leaving. If not, it was only there for a commit."""
         stage = self._state.stage
-        return incarnation == stage.agent or incarnation in (stage.leavers or ())
+        return incarnation == stage.agent or stage.departure(incarnation) is not None
 
     def _teardown_ended(self, message: TeardownEnded) -> None:
         stage = self._state.stage
-        leaver = (stage.leavers or {}).get(message.incarnation)
-        if leaver is None:
+        departure = stage.departure(message.incarnation)
+        if departure is None:
             return  # its time was over before
         for hook, error in message.errors:
-            self._hook_failed(message.incarnation, hook, leaver.reason, error)
-        event = AgentClosed if leaver.close else AgentReleased
+            self._hook_failed(message.incarnation, hook, departure.reason, error)
+        event = AgentClosed if departure.close else AgentReleased
         self._event(
             event(
                 key=self._key,
                 incarnation=message.incarnation,
-                reason=leaver.reason,
+                reason=departure.reason,
                 seconds=message.seconds,
             )
         )
         effects = stage.torn_down(message.incarnation)
-        if leaver.reason is Reason.RECOVERY:
+        if departure.reason is Reason.RECOVERY:
             problem = self._state.last_error or "it could not be committed"
-            effects += self._rescuer_gone(message.incarnation, problem if leaver.in_vain else None)
+            effects += self._rescuer_gone(message.incarnation, problem if departure.in_vain else None)
         self._perform(effects)
 
     def _resources_closed(self, message: ResourcesClosed) -> None:
         stage = self._state.stage
-        reason = (stage.ending or {}).get(message.life)
+        reasons = {ended.number: ended.reason for ended in stage.ended}
+        reason = reasons.get(message.life, Reason.EXPLICIT)
         for name, error in message.errors:
-            self._hook_failed(0, f"resource {name}", reason or Reason.EXPLICIT, error)
+            self._hook_failed(0, f"resource {name}", reason, error)
         self._perform(stage.resources_closed(message.life))
 
     def _hook_failed(self, incarnation: int, hook: str, reason: Reason, error: BaseException) -> None:

@@ -15,7 +15,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from greenroom.actors import effects as effects_of
+from greenroom.actors._machine import effects as effects_of
 from greenroom.actors._session_base import text_of
 from greenroom.actors._session_ledger import SessionLedger
 from greenroom.actors._session_state import Account, LedgerState, Rescue
@@ -32,7 +32,7 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
-    from greenroom.actors.effects import Effect
+    from greenroom.actors._machine.effects import Effect
 
 __all__ = ["SessionRecovery"]
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors._bound_store import Fences
-from greenroom.actors.stage import Stage
+from greenroom.actors._machine import SessionMachine
 
 if TYPE_CHECKING:
     import asyncio
 
+    from greenroom.actors._machine.effects import Effect
     from greenroom.actors._reply import Reply
     from greenroom.actors._timers import Timer
     from greenroom.actors.card import Card
     from greenroom.actors.coherence import Remembered, Sight
-    from greenroom.actors.effects import Effect
     from greenroom.actors.resources import Resources
     from greenroom.messages import BeginTurn, CommitSession, DrainSession, ReleaseAnswered
 
@@ -189,7 +189,7 @@ class SessionState:
         """`owner` is what the room is called in its store, if it has one."""
         self.key = key
         self.card = card
-        self.stage = Stage(checked=owner is not None)
+        self.stage = SessionMachine(has_store=owner is not None)
         self.ledger = None if owner is None else LedgerState(owner)
         self.tenants: dict[int, Tenant] = {}
         self.waiters: dict[BeginTurn, Waiter] | None = None

@@ -61,8 +61,9 @@ class Card:
         self.unrecorded = False
         """The store has not recorded everything yet."""
         self.owes: int | None = None
-        """It refused a release because of a turn, at this use, and tells the supervisor when that is over:
-        also if the next turn begins at once, for by then it is not the least recently used any more."""
+        """It refused a release because of a turn, at this use, and tells the supervisor when that is
+        over: also if the next turn begins at once, for by then it is not the least recently used any
+        more."""
 
 
 def cached_keys(cards: dict[str, Card]) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class Segment:
 class Generations:
     """How many turns a session completed, how many are committed, and the segments between."""
 
-    __slots__ = ("_segments", "committed", "disowned", "generation", "in_flight")
+    __slots__ = ("committed", "disowned", "generation", "in_flight", "segments")
 
     def __init__(self) -> None:
         self.generation = 0
@@ -79,8 +79,8 @@ class Generations:
         self.disowned = 0
         """How many of those count as committed because another room answers for them."""
         self.in_flight: Segment | None = None
-        # None while there is nothing uncommitted: most sessions of a room are of that kind.
-        self._segments: list[Segment] | None = None
+        self.segments: tuple[Segment, ...] = ()
+        """The uncommitted segments, oldest first."""
 
     @property
     def dirty(self) -> int:
@@ -93,16 +93,11 @@ class Generations:
         return self.committed - self.disowned
 
     @property
-    def segments(self) -> tuple[Segment, ...]:
-        """The uncommitted segments, oldest first."""
-        return tuple(self._segments or ())
-
-    @property
     def next(self) -> Segment | None:
         """The segment that is committed next: the oldest. One that was resumed, and has nobody yet who
         would answer for it, holds up only what was completed later of the same session id."""
         held_up: set[str | None] = set()
-        for segment in self._segments or ():
+        for segment in self.segments:
             if segment.session_id in held_up:
                 continue
             if segment.owner is not None or segment.session_id is None:
@@ -117,16 +112,16 @@ class Generations:
 
     def owes(self, owner: int) -> bool:
         """Tell whether any uncommitted segment is this owner's."""
-        return any(segment.owner == owner for segment in self._segments or ())
+        return any(segment.owner == owner for segment in self.segments)
 
     def owed_for(self, session_id: str) -> bool:
         """Tell whether any uncommitted segment belongs to this session id."""
-        return any(segment.session_id == session_id for segment in self._segments or ())
+        return any(segment.session_id == session_id for segment in self.segments)
 
     def owed(self, session_id: str) -> int:
         """How many uncommitted generations belong to this session id."""
         start, owed = self.committed, 0
-        for segment in self._segments or ():
+        for segment in self.segments:
             if segment.session_id == session_id:
                 owed += segment.last - start
             start = segment.last
@@ -134,26 +129,38 @@ class Generations:
 
     def nobodys(self, session_id: str) -> bool:
         """Tell whether any uncommitted segment of this session id has no owner."""
-        return any(s.owner is None for s in self._segments or () if s.session_id == session_id)
+        return any(s.owner is None for s in self.segments if s.session_id == session_id)
 
     def complete(
         self, owner: int | None, session_id: str | None = None, token: int = 0, epoch: int = 0
     ) -> int:
         """Count one more completed turn."""
+        segment, segments = self.prepare(owner, session_id, epoch)
+        segment.last, segment.token = self.generation + 1, token
+        self.segments = segments
         self.generation += 1
-        last = None if self._segments is None else self._segments[-1]
-        if last is None or last is self.in_flight or not _goes_on(last, owner, session_id, epoch):
-            self._append(Segment(owner, self.generation, session_id, token, epoch))
-        else:
-            last.last, last.token = self.generation, token
         return self.generation
 
+    def prepare(
+        self, owner: int | None, session_id: str | None = None, epoch: int = 0
+    ) -> tuple[Segment, tuple[Segment, ...]]:
+        """The segment of a turn that completes now, and all segments with it. Changes nothing.
+
+        The end of a warm turn makes this call first and then only assigns fields, so that an exception
+        of a signal handler finds the turn ended and counted, or neither.
+        """
+        segments = self.segments
+        if segments and segments[-1] is not self.in_flight:
+            last = segments[-1]
+            if _goes_on(last, owner, session_id, epoch):
+                return last, segments
+        segment = Segment(owner, 0, session_id, 0, epoch)
+        return segment, (*segments, segment)
+
     def _append(self, segment: Segment) -> None:
-        segments = self._segments
-        if segments is None:
-            self._segments = [segment]
-        elif segments[-1] is self.in_flight or not _join(segments[-1], segment):
-            segments.append(segment)
+        segments = self.segments
+        if not segments or segments[-1] is self.in_flight or not _join(segments[-1], segment):
+            self.segments = (*segments, segment)
 
     def begin_commit(self, offered: int | None = None) -> Segment | None:
         """Take the oldest segment in hand. `None` if there is none, one is in flight, or it has no owner
@@ -161,16 +168,17 @@ class Generations:
 
         What follows it and has the same owner joins it: one call covers every turn completed before.
         """
-        segments, oldest = self._segments, self.next
-        if segments is None or oldest is None or self.in_flight is not None:
+        oldest = self.next
+        if oldest is None or self.in_flight is not None:
             return None
         if oldest.owner is None:
             oldest.owner = offered
         if oldest.owner is None:
             return None
-        behind = segments.index(oldest) + 1
-        while len(segments) > behind and _join(oldest, segments[behind]):
-            del segments[behind]
+        behind = end = self.segments.index(oldest) + 1
+        while len(self.segments) > end and _join(oldest, self.segments[end]):
+            end += 1
+        self.segments = self.segments[:behind] + self.segments[end:]
         oldest.begun = oldest.session_id is not None
         self.in_flight = oldest
         return oldest
@@ -203,14 +211,14 @@ class Generations:
 
     def take_over(self, owner: int, session_id: str | None = None) -> None:
         """Give what nobody here completed to this owner: of one session id, or all there is."""
-        for segment in self._segments or ():
+        for segment in self.segments:
             resumed = segment.owner is None and segment.session_id is not None
             if resumed and session_id in (None, segment.session_id):
                 segment.owner = owner
 
     def leave_to_nobody(self, owner: int) -> None:
         """This owner commits nothing any more; what it has is nobody's again."""
-        for segment in self._segments or ():
+        for segment in self.segments:
             if segment.owner == owner:
                 segment.owner = None
 
@@ -231,7 +239,7 @@ class Generations:
         """Count segments as committed, and forget them. What lies before them moves up."""
         kept: list[Segment] = []
         done, start = 0, self.committed
-        for segment in self._segments or ():
+        for segment in self.segments:
             count, start = segment.last - start, segment.last
             if is_done(segment):
                 done += count
@@ -240,7 +248,7 @@ class Generations:
             else:
                 kept.append(segment)
         self.committed += done
-        self._segments = kept or None
+        self.segments = tuple(kept)
         return done
 
 

@@ -17,12 +17,13 @@ import logging
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom.actors import effects as effects_of
 from greenroom.actors._calls import check_wait
+from greenroom.actors._machine import CommitState, Mode, Place
+from greenroom.actors._machine import effects as effects_of
+from greenroom.actors._machine.effects import HIT, RESTED, Refusal
 from greenroom.actors._session_recovery import SessionRecovery
 from greenroom.actors._session_state import Waiter
 from greenroom.actors.coherence import Remembered
-from greenroom.actors.effects import HIT, RESTED, Refusal
 from greenroom.actors.errors import SessionBusy
 from greenroom.actors.holding import held_around
 from greenroom.messages import (
@@ -106,7 +107,8 @@ class Session(SessionRecovery):
             self._event(SessionFailure(key=self._key, error=self._failed))
             self._perform(state.stage.fail())
             self._answer_for_what_was_left_out()
-        if state.ledger is not None and state.stage.failed:
+        failed = self._failed is not None or state.stage.mode is Mode.FAILED
+        if state.ledger is not None and failed:
             self._give_up_answers(state.ledger)
         if redo is not None:
             state.redo, state.struck = redo, struck  # it may be what the actor fails on
@@ -116,7 +118,9 @@ class Session(SessionRecovery):
         """Refuse every turn that still waits here: the stage knows nothing of it any more."""
         state = self._state
         stage = state.stage
-        if stage.building and stage.building not in state.tenants:
+        if stage.place is Place.ENTERING:
+            self._perform(stage.enter_again())
+        elif stage.building and stage.building not in state.tenants:
             self._perform(stage.built(stage.building, succeeded=False))
         for turn in list(state.waiters or ()):
             self._refuse(effects_of.Refuse(turn, Refusal.FAILED))
@@ -210,13 +214,13 @@ class Session(SessionRecovery):
         if message.weight is not None and incarnation in state.tenants:
             state.tenants[incarnation].weight = message.weight
         generations = stage.generations
-        if stage.recording is not None and state.ledger is not None:
+        if effects is RESTED:
+            effects = [effects_of.TurnOver(message.turn)]
+        if stage.place is Place.RECORDING and state.ledger is not None:
             # Whoever ran the turn goes on when it is in the store.
             state.ledger.ender = self.defer_reply()
             self._perform(effects, quietly=True)
             return None
-        if effects is RESTED:
-            effects = [effects_of.TurnOver(message.turn)]
         generation = generations.generation
         if message.discard is not None:
             logger.info("%s: its agent is discarded after the turn: %s", self, message.discard)
@@ -227,17 +231,15 @@ class Session(SessionRecovery):
 
     def _give_back_turn(self, message: GiveBackTurn) -> None:
         stage = self._state.stage
-        if stage.turn is message.end.turn and stage.recording is None:
+        if stage.turn is message.end.turn and stage.place is Place.IN_TURN:
             self._end_turn(message.end)
 
     def _withdraw_turn(self, message: WithdrawTurn) -> None:
         stage, turn = self._state.stage, message.turn
         waiter = self._forget_waiter(turn)
-        if waiter is not None and waiter.reply is None and stage.builder is turn:
-            # Its caller was to build, and does not any more.
+        if waiter is not None and waiter.reply is None and stage.next_turn is turn:
             self._state.forget_tenant(stage.building)
-            stage.builder = None
-            self._perform(stage.built(stage.building, succeeded=False))
+            self._perform(stage.not_built())
         else:
             self._perform(stage.withdraw(turn))
 
@@ -280,7 +282,7 @@ class Session(SessionRecovery):
         state.answer = ReleaseAnswered(key=self._key, number=message.number, accepted=False)
         stage, since = state.stage, state.card.idle_since
         unused = ttl is not None and (since is None or self.runtime.clock() - since > ttl)
-        if unused and stage.turn is None and not stage.building:
+        if unused and stage.at_rest:
             self._close_session(CloseSession(interrupt=False, reason=Reason.SESSION_EXPIRED))
         else:
             self._perform(())  # it was used since the supervisor looked
@@ -309,7 +311,7 @@ class Session(SessionRecovery):
     def _refuse_adoption(self) -> None:
         if self._state.stage.draining:
             raise self._error(Refusal.CLOSED)
-        if self._state.stage.failed:
+        if self._state.stage.mode is Mode.FAILED:
             raise self._error(Refusal.FAILED)
         msg = (
             f"{self} is in a turn, or its agent is being built: no other agent can be adopted now. "
@@ -391,7 +393,7 @@ class Session(SessionRecovery):
         generations = stage.generations
         if not generations.dirty:
             return "there is nothing to commit"
-        if stage.stuck:
+        if stage.commit is CommitState.STUCK:
             return "the commit in flight is stuck; the turns stay uncommitted until it comes back"
         if generations.in_flight is not None and not message.wait:
             return "a commit is in flight"

@@ -12,7 +12,6 @@ right in both cases.
 from __future__ import annotations
 
 import inspect
-import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from greenroom.actors._loops import running_loop, running_task

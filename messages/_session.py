@@ -86,8 +86,8 @@ class BeginTurn(Request[TurnGranted]):
 
 @message(eq=False)
 class BuildHere:
-    """Build the agent where you are, with nothing held, and hand it in with `BuildEnded`: the other answer
-    to `BeginTurn`."""
+    """Build the agent where you are, with nothing held, and hand it in with `BuildEnded`: the other
+    answer to `BeginTurn`."""
 
     incarnation: int
     context: Any
@@ -98,7 +98,7 @@ class EndTurn(Request[int | None]):
     """Give the agent back. Answered with the session's generation; `None` if that turn was over
     before."""
 
-    turn: object
+    turn: Any
     completed: bool
     discard: str | None
     weight: int | None
@@ -116,7 +116,7 @@ class WithdrawTurn(Notice):
     """Its caller does not want this turn any more: take it out of the queue, or end it if it has
     begun."""
 
-    turn: object
+    turn: Any
 
 
 @message()

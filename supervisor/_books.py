@@ -139,30 +139,31 @@ class SupervisorBooks(Actor):
 def count_cards(answer: tuple[RoomStats, list[Card]]) -> RoomStats:
     """Count what is on the cards. Not in a handler: there may be a million."""
     stats, cards = answer
-    counted = dict.fromkeys(("cached", "in_turn", "dirty", "busy", "failed", "unrecorded"), 0)
-    waiting = retained = weight = hits = 0
+    cached = in_turn = dirty = busy = failed = unrecorded = waiting = retained = weight = hits = 0
     for card in cards:
         hits += card.hits
         weight += card.weight
+        dirty += card.dirty
         if card.cached:
-            counted["cached"] += 1
-            if card.in_turn:
-                counted["in_turn"] += 1
-        if card.dirty:
-            counted["dirty"] += 1
+            cached += 1
+            in_turn += card.in_turn
         if card.waiting or card.retained or card.busy or card.failed or card.unrecorded:
             waiting += card.waiting
             retained += card.retained
-            counted["busy"] += card.busy
-            counted["failed"] += card.failed
-            counted["unrecorded"] += card.unrecorded
-    over = 0 if stats.cap is None else max(0, counted["cached"] - stats.cap)
+            busy += card.busy
+            failed += card.failed
+            unrecorded += card.unrecorded
     return dataclasses.replace(
         stats,
         hits=stats.hits + hits,
-        over_cap=over,
+        cached=cached,
+        over_cap=0 if stats.cap is None else max(0, cached - stats.cap),
+        in_turn=in_turn,
+        dirty=dirty,
+        busy=busy,
+        failed=failed,
+        unrecorded=unrecorded,
         waiting=waiting,
         retained=retained,
         weight=weight,
-        **counted,
     )

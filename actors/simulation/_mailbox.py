@@ -57,9 +57,7 @@ class SimulatedMailbox(Mailbox):
         self.queue.put((message, future, copy_context()))
         self.knock()
 
-    def step(
-        self, act: Callable[[Any, Any], T], argument: object, gives_way: bool = False
-    ) -> T | None:
+    def step(self, act: Callable[[Any, Any], T], argument: object, gives_way: bool = False) -> T | None:
         """Take the step or not, as the seed says, and let others run at the moments in which on real
         threads they might: with the baton taken, with the step made, and with the baton let go."""
         simulation, thread = self.runtime, LOCAL.state

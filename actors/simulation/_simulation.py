@@ -250,8 +250,8 @@ class Simulation(Runtime):
         return True
 
     def _let_others_run(self, stepping: SimulatedMailbox | None) -> None:
-        """In the middle of a step, of which nobody else sees more than that its baton is taken: let other
-        mailboxes handle some messages. (Tasks do not run: they are the callers of steps.)"""
+        """In the middle of a step, of which nobody else sees more than that its baton is taken: let
+        other mailboxes handle some messages. (Tasks do not run: they are the callers of steps.)"""
         while self.random.random() < 0.2:
             others = [who for who in self._runnable if isinstance(who, SimulatedMailbox)]
             others = [who for who in others if who is not stepping]

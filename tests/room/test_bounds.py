@@ -384,9 +384,7 @@ def test_the_check_runs_again_whichever_turn_ends(cast: Cast) -> None:
 
     held[1].end()
     room.settle()
-    assert cast.did("release") == [], (
-        "those beyond the cap are in a turn"
-    )
+    assert cast.did("release") == [], "those beyond the cap are in a turn"
     held[2].end()
     room.settle()
     assert cast.did("release") == ["b/1"]

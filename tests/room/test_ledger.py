@@ -24,6 +24,7 @@ from greenroom import (
     TurnTimeout,
 )
 from greenroom.actors import ManualClock
+from greenroom.actors._machine import Place
 from greenroom.messages import OwnershipLost, StoreFailure
 from greenroom.store import Store, UnknownSession, open_store
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
@@ -1170,7 +1171,7 @@ def test_a_turn_that_was_being_recorded_when_the_drain_had_its_time_is_in_the_le
     slow.wait_reached()
     held.let_go()
     session: Any = room._board.cards["a"].ref.actor_inbox.actor
-    until(lambda: session._state.stage.recording is not None, "the end of the turn")
+    until(lambda: session._state.stage.place is Place.RECORDING, "the end of the turn")
     row_of(room, "a")  # behind that: the clerk has been asked
     report = drain_in_thread(room, 30.0)
     clock.advance(30.95)

@@ -16,6 +16,7 @@ import pykka
 
 from greenroom import AgentSpec, Greenroom, GreenroomError, Policy
 from greenroom.actors._life import OPEN
+from greenroom.actors._machine import CommitState
 from greenroom.actors.session import Session
 from greenroom.actors.simulation import InjectedFault, Simulation
 from greenroom.actors.simulation._faults import Faults
@@ -321,10 +322,11 @@ class World:
     def _check_session(self, key: str, session: Session) -> None:
         stage = session._state.stage
         generations = stage.generations
-        began = stage.started and key not in self.started
-        if began and generations.next_owner == stage.agent and stage.turn is not None:
+        started = stage.commit is CommitState.STARTED
+        began = generations.in_flight if started and key not in self.started else None
+        if began is not None and began.owner == stage.agent and stage.turn is not None:
             raise Violation(f"invariant 1: a commit of {key} began in the middle of its turn")
-        (self.started.add if stage.started else self.started.discard)(key)
+        (self.started.add if started else self.started.discard)(key)
         now = (generations.generation, generations.committed)
         before = self.generations.get(session.actor_ref, (0, 0))
         if now < before or now[1] < before[1] or now[1] > now[0]:

@@ -44,7 +44,7 @@ BY_HAND = [
     #                                 3       at 35: c is the most recently used; b should go: in a turn
     Entry(40.0, "c", "turn", 5.0),  # 3       hit; ends at 45
     Entry(41.0, "c", "turn", 5.0),  # 3       waits until 45; hit; ends at 50
-    #                                 2       at 46: b is the most recently used; a, idle, goes for the cap
+    # 2       at 46: b is the most recently used; a, idle, goes for the cap
     #                                 0       at 180, the third sweep: b, idle since 46, and c go
     Entry(190.0, "a", "turn", 10.0),  # 1     rebuild; ends at 200
     Entry(195.0, "a", "end"),  # 0            at 200: a is closed, as it was asked for

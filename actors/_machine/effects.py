@@ -1,64 +1,40 @@
-"""What a stage decides: its effects, one class for each thing that the shell can be asked to do.
+"""What the machine decides: its effects, one class for each thing that the shell can be asked to do.
 
-Plain data: an effect says what is to be done, and to whom, never how. `stage.py` returns effects in the
-order in which they are to be performed, and `_session_effects.py` has one method for each class. Agents
-are named by their incarnation, turns by the request that asked for them, ended sessions by their number
-(the "life").
+Plain data: an effect says what to do, and to which agent or turn, never how. The machine returns effects
+in the order in which to perform them; `_session_effects.py` has one method for each class. Agents are
+named by their incarnation, turns by the object that asked for them, and the sessions that followed each
+other under one key by their number.
 
-    turns           Grant, Wait, Refuse (a Refusal says why), TurnOver
-    the store       Enter, EnterLater, Record
-    agents          Build, Insert, Interrupt, TearDown
-    commits         Commit, CommitGaveUp, Retain (a leaver, whose Phase says how far it has come), Pause
-    sessions        EndLife, CloseResources, LifeOver: once for each life, in this order
+    turns           Grant, Refuse (a Refusal says why), TurnOver
+    the store       Enter (an Entry answers it), EnterLater, Record (a Recorded answers it)
+    agents          Build, Insert, Interrupt, Retain, TearDown
+    commits         Commit, CommitGaveUp, Pause
+    sessions        EndSession, CloseResources, SessionOver: once for each session, in this order
 
-Nearly every turn begins with `HIT` and ends with `RESTED`: nothing is to be done but what whoever asked
-does himself, and no object is made to say so.
+Nearly every turn begins with `HIT` and ends with `RESTED`, and has no effect: the caller does the rest.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from greenroom.messages import BeginTurn, Reason
 
-__all__ = [
-    "Build",
-    "CloseResources",
-    "Commit",
-    "CommitGaveUp",
-    "Effect",
-    "EndLife",
-    "Enter",
-    "EnterLater",
-    "Entry",
-    "Grant",
-    "HIT",
-    "Insert",
-    "Interrupt",
-    "LifeOver",
-    "Pause",
-    "Phase",
-    "RESTED",
-    "Record",
-    "Recorded",
-    "Refusal",
-    "Refuse",
-    "Retain",
-    "TearDown",
-    "TurnOver",
-    "Wait",
-]
+__all__ = ["HIT", "RESTED", "Effect", "Entry", "Recorded", "Refusal", "Turn", "Warm"]
 
 
-class Phase(Enum):
-    """How far a leaver has come."""
+Turn: TypeAlias = "BeginTurn"
+"""A turn is the very object that asked for it. The machine compares it by identity, and reads its
+`signature`, `session_id`, `reject` and `held`."""
 
-    COMMITTING = "committing"
-    RETAINED = "retained"
-    TEARING = "tearing"
+
+class Effect:
+    """What is to be done."""
+
+    __slots__ = ()
 
 
 class Refusal(Enum):
@@ -103,68 +79,61 @@ class Recorded(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Effect):
     """The turn begins, with the agent that is in its place."""
 
-    turn: BeginTurn
+    turn: Turn
     reused: bool
     reason: Reason | None
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """The turn waits."""
-
-    turn: BeginTurn
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Effect):
     """The turn does not begin."""
 
-    turn: BeginTurn
+    turn: Turn
     why: Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class TurnOver:
+class TurnOver(Effect):
     """The turn has ended."""
 
-    turn: BeginTurn
+    turn: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Enter:
+class Enter(Effect):
     """Ask the store whether this turn may begin, and whether the agent is still good for it."""
 
-    turn: BeginTurn
+    turn: Turn
 
 
 @dataclass(frozen=True, slots=True)
-class EnterLater:
+class EnterLater(Effect):
     """Ask again after a pause, which grows with the tries."""
 
     tries: int
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Record(Effect):
     """Have the store record that this turn has ended."""
 
-    turn: BeginTurn
+    turn: Any
     completed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class Build(Effect):
     """Build this incarnation, for this turn."""
 
-    turn: BeginTurn
+    turn: Turn
     incarnation: int
 
 
 @dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(Effect):
     """An agent has come into its place."""
 
     incarnation: int
@@ -172,7 +141,7 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Effect):
     """Have the owner commit everything up to this generation."""
 
     owner: int
@@ -182,27 +151,27 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitGaveUp:
-    """Whoever waits for a commit waits in vain: it failed, or nobody could be asked."""
+class CommitGaveUp(Effect):
+    """Tell those who wait for a commit that it failed, or that no agent could be asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Retain:
-    """A leaver is kept for a commit that failed."""
+class Retain(Effect):
+    """An agent on its way out is kept for a commit that failed."""
 
     incarnation: int
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Effect):
     """Try to commit again after a pause, which grows with the tries."""
 
     tries: int
 
 
 @dataclass(frozen=True, slots=True)
-class TearDown:
+class TearDown(Effect):
     """Call the hooks of a release or close, and forget the agent."""
 
     incarnation: int
@@ -211,58 +180,40 @@ class TearDown:
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupt:
+class Interrupt(Effect):
     """Tell the agent to stop what it does."""
 
     incarnation: int
 
 
 @dataclass(frozen=True, slots=True)
-class EndLife:
-    """The session is over: what settings and resources it has are not for the next one."""
+class EndSession(Effect):
+    """The session has ended: its settings and resources are not for the next one."""
 
-    life: int
-
-
-@dataclass(frozen=True, slots=True)
-class CloseResources:
-    """The last agent of an ended session is gone."""
-
-    life: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
-class LifeOver:
+class CloseResources(Effect):
+    """Close the resources of an ended session: its last agent is gone."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOver(Effect):
     """Nothing is left of an ended session."""
 
-    life: int
+    number: int
     reason: Reason
 
 
-Effect: TypeAlias = (
-    Grant
-    | Wait
-    | Refuse
-    | TurnOver
-    | Enter
-    | EnterLater
-    | Record
-    | Build
-    | Insert
-    | Commit
-    | CommitGaveUp
-    | Retain
-    | Pause
-    | TearDown
-    | Interrupt
-    | EndLife
-    | CloseResources
-    | LifeOver
-)
+class Warm(Enum):
+    """The answers to a turn that has no effect. Compare with `is`."""
 
-HIT: tuple[Effect, ...] = ()
-"""What `begin()` returns (this very object) if the turn begins at once on the agent that is there, and
-nothing else is to be done: nearly every turn. Compare with `is`."""
+    HIT = "the turn has begun, on the agent that was idle"
+    RESTED = "the turn has ended, and the agent is idle again"
 
-RESTED: list[Effect] = []
-"""The same for `end()`: the agent is back in its place, and nothing else is to be done."""
+
+HIT: Final = Warm.HIT
+RESTED: Final = Warm.RESTED
