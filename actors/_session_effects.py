@@ -131,7 +131,7 @@ class SessionEffects(SessionBase):
     def _refuse_with(self, turn: BeginTurn, error: BaseException) -> None:
         waiter = (self._state.waiters or {}).get(turn)
         if waiter is not None and waiter.reply is None:
-            waiter.refusal = error  # it hears when it has built
+            waiter.refusal = waiter.refusal or error  # it hears when it has built
         elif waiter is not None:
             self._forget_waiter(turn)
             self._answer(waiter, error)

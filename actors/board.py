@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from greenroom.actors._calls import is_async
 from greenroom.actors.hooks import AgentHooks
 from greenroom.actors.policy import Policy
 
@@ -31,6 +32,7 @@ class Board:
     __slots__ = (
         "books",
         "build",
+        "builds_here",
         "cards",
         "clerk",
         "draining",
@@ -54,6 +56,8 @@ class Board:
     ) -> None:
         self.runtime = runtime
         self.build = build
+        self.builds_here = not is_async(build) and not runtime.simulated
+        """Whether a caller that waits on a thread of its own may build there."""
         self.policy = policy
         self.hooks = hooks
         self.books = books

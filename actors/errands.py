@@ -8,16 +8,18 @@ begun, or is stuck. A late outcome names its incarnation, and the session knows 
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import logging
-from typing import TYPE_CHECKING, Any
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, cast
 
 import pykka
 
 from greenroom.actors._calls import is_async
 from greenroom.actors._errors import RuntimeClosed, WorkNotBegun, WorkTimedOut
 from greenroom.actors._loops import running_loop, usable
-from greenroom.actors.errors import LostOwnership
+from greenroom.actors.errors import GreenroomError, LostOwnership, RoomClosed
 from greenroom.actors.hooks import forget_transcript
 from greenroom.messages import (
     BuildEnded,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from greenroom.actors._session_state import Tenant
     from greenroom.actors.board import Board
     from greenroom.actors.resources import BuildContext
-    from greenroom.messages import Request
+    from greenroom.messages import BeginTurn, BuildHere, Request, TurnGranted
 
 __all__ = ["Errands"]
 
@@ -96,6 +98,54 @@ class Errands:
             lambda error: ended(error=error, returned=not _may_come_back(error)),
             lane=BUILDS,
         )
+
+    def build_here(self, turn: BeginTurn, here: BuildHere) -> TurnGranted:
+        """Build on this very thread, which is that of the turn's caller, and hand the agent in.
+
+        A strike in `build` is a failed build for the session, and reaches the caller as it is.
+        """
+        board, runtime = self._board, self._board.runtime
+        began = runtime.clock()
+        agent: Any = None
+        error: BaseException | None = None
+        try:
+            work = functools.partial(runtime._call_and_await, board.build, (here.context,), None)
+            # A loop of one: after a call returns, a signal may strike before its value is in hand; after
+            # a step of a loop it does not.
+            for agent in map(copy_context().run, (work,)):  # noqa: B007  # it is used behind the loop
+                break
+            if agent is None:
+                error = TypeError("build() returned None in the place of an agent")
+        except BaseException as raised:
+            error = raised
+        weight = 0 if error is not None else board.weigh(self._key, agent) or 0
+        ended: BuildEnded | None = BuildEnded(
+            incarnation=here.incarnation,
+            agent=agent,
+            error=error,
+            weight=weight,
+            seconds=runtime.clock() - began,
+            returned=True,
+            turn=turn,
+        )
+        if error is not None and not isinstance(error, (Exception, asyncio.CancelledError)):
+            self._tell(ended)
+            raise error
+        try:
+            return cast("TurnGranted", self._ref.actor_inbox.ask(ended, gives_way=False))
+        except pykka.ActorDeadError as dead:
+            if error is None:
+                self._close_stray(agent)
+            msg = f"session {self._key!r} was closed before its agent was built"
+            raise RoomClosed(msg, self._key) from dead
+        except GreenroomError as refusal:
+            refused = refusal
+        except BaseException:
+            # The session failed on it, which its supervisor sees to, or this thread was struck.
+            self._tell(ended, lambda: self._close_stray(agent) if error is None else None)
+            raise
+        agent = ended = None
+        raise refused.with_traceback(None)  # which has frames, and these have the agent
 
     def commit(
         self,

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pykka
 
 from greenroom.actors import GreenroomError, NotRecorded, RoomClosed, RuntimeClosed
-from greenroom.messages import GiveBackTurn, OpenSession, WithdrawTurn
+from greenroom.actors.errands import Errands
+from greenroom.messages import BuildHere, GiveBackTurn, OpenSession, WithdrawTurn
 
 if TYPE_CHECKING:
     from greenroom.actors import ActorRef, Board
@@ -92,10 +93,14 @@ class RoomCalls:
         session = self._find(key) or self._open(key)
         while True:
             try:
-                return cast("TurnGranted", session.actor_inbox.ask(request, gives_way=False))
+                answer = session.actor_inbox.ask(request, gives_way=False)
+                break
             except pykka.ActorDeadError:
                 # It ended before it came to this. The supervisor knows, or hears of it first.
                 session = self._open(key)
+        if isinstance(answer, BuildHere):
+            answer = Errands(self._board, key, session).build_here(request, answer)
+        return cast("TurnGranted", answer)
 
     async def _begin_async(self, key: str, request: BeginTurn) -> TurnGranted:
         session = self._find(key) or await self._open_async(key)

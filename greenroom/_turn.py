@@ -148,7 +148,8 @@ class Turn:
                 self._agent = agent
                 self.reused = True
             else:
-                self._name = name = request = self._request(None)
+                here = self._timeout is None and board.builds_here and running_loop() is None
+                self._name = name = request = self._request(None, here=here)
                 self._granted(room._begin(key, request))
             HELD.set((name, board, key, LOCAL.state, None, HELD.get()))
             if room._prepare is not None:
@@ -247,7 +248,7 @@ class Turn:
             self._room._withdraw(self._key, self._name)
         self._ended(None, False)
 
-    def _request(self, loop: asyncio.AbstractEventLoop | None) -> BeginTurn:
+    def _request(self, loop: asyncio.AbstractEventLoop | None, here: bool = False) -> BeginTurn:
         return BeginTurn(
             spec=self._spec,
             signature=self._signature,
@@ -256,6 +257,7 @@ class Turn:
             timeout=self._timeout,
             held=tuple(held[0] for held in held_here()),
             loop=loop,
+            here=here,
         )
 
     def _end(self, completed: bool) -> EndTurn:

@@ -871,8 +871,8 @@ def test_nothing_refers_to_the_late_agent_of_a_build_that_was_given_up(cast: Cas
     waiting = cast.start(room, "a")
     building.wait_reached()
     clock.advance(10.0)
-    assert isinstance(waiting.outcome(), BuildFailed)
     building.open()
+    assert isinstance(waiting.outcome(), BuildFailed)
     until(lambda: cast.farewells() == {"a/1": 1}, "one farewell")
 
     wait_dead(refs[0])

@@ -177,13 +177,29 @@ def test_an_agent_that_is_being_built_when_the_drain_begins_is_closed(cast: Cast
     """D1"""
     room = cast.room()
     building = cast.at["build"] = cast.gate()
-    waiting = cast.queue(room, "a")
+    waiting = cast.queue(room, "a", timeout=PATIENCE)
     building.wait_reached()
     report = drain_in_thread(room)
     assert isinstance(waiting.outcome(), RoomClosed)
 
     building.open()
 
+    assert report()
+    assert cast.log == ["build a/1", "shutdown a/1", "close a/1"]
+
+
+def test_an_agent_that_its_caller_builds_when_the_drain_begins_is_closed(cast: Cast) -> None:
+    """D1"""
+    room = cast.room()
+    building = cast.at["build"] = cast.gate()
+    waiting = cast.queue(room, "a")
+    building.wait_reached()
+    report = drain_in_thread(room)
+    until(lambda: room.stats().draining, "a drain")
+
+    building.open()
+
+    assert isinstance(waiting.outcome(), RoomClosed)
     assert report()
     assert cast.log == ["build a/1", "shutdown a/1", "close a/1"]
 

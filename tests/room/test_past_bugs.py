@@ -393,8 +393,8 @@ def test_an_agent_whose_build_outlasts_the_room_is_closed() -> None:
     waiting = in_thread(lambda: touch_and_be_refused(room))
     building.wait_reached()
     room.close(0.0)
-    waiting.join(PATIENCE)
     building.open()
+    waiting.join(PATIENCE)
 
     until(lambda: built.agents and built.agents[0].calls == ["shutdown_memory_provider", "close"])
 
@@ -431,9 +431,10 @@ def test_a_resource_that_is_made_after_its_session_ended_is_closed() -> None:
     waiting = in_thread(lambda: expect(BuildFailed, lambda: touch(room, "a")))
     making.wait_reached()
     clock.advance(5.0)
-    waiting.join(PATIENCE)
+    until(lambda: room.stats().build_failures == 1)
     room.end("a")
     making.open()
+    waiting.join(PATIENCE)
 
     until(lambda: closed == ["sandbox"])
     room.close(0.0)

@@ -594,7 +594,7 @@ def test_a_build_that_is_stuck_is_given_up_and_its_late_agent_released(
     clock = ManualClock()
     room = cast.room(clock=clock, build_timeout=10.0)
     building = cast.at["build telegram:12345/1"] = cast.gate()
-    first = cast.queue(room, "telegram:12345")
+    first = cast.queue(room, "telegram:12345", timeout=1e6)  # so that it is built on a worker
     building.wait_reached()
 
     clock.advance(10.0)
@@ -618,7 +618,7 @@ def test_a_session_is_not_forgotten_before_the_late_agent_of_a_build_was_release
     clock = ManualClock()
     room = cast.room(clock=clock, build_timeout=10.0)
     building = cast.at["build a/1"] = cast.gate()
-    first = cast.queue(room, "a")
+    first = cast.queue(room, "a", timeout=1e6)  # so that it is built on a worker
     building.wait_reached()
     clock.advance(10.0)
     assert isinstance(first.outcome(), BuildFailed)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import dataclasses
 import functools
 import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from greenroom import AgentSpec, BuildFailed, Overloaded, Reason, RoomClosed, SessionBusy, TurnTimeout
-from greenroom.actors import ManualClock
+from greenroom.actors import ManualClock, WorkTimedOut
 from tests.actors.actors import PATIENCE, all_at_once
 from tests.room.agents import (
     OTHER,
@@ -574,10 +576,90 @@ def test_a_build_that_raises_whatever_it_likes_fails_and_no_more(
     cast.at["build a"] = error
 
     with pytest.raises(BuildFailed) as raised:
-        take_turn(room, "a")
+        take_turn(room, "a", timeout=PATIENCE)  # so that it is built on a worker
 
     assert raised.value.__cause__ is error
     take_turn(room, "b")
+
+
+# A caller that waits on a thread of its own builds there.
+
+
+def test_who_waits_on_a_thread_of_its_own_builds_there(cast: Cast) -> None:
+    """T5"""
+    threads: list[threading.Thread] = []
+
+    def build(context: BuildContext) -> str:
+        threads.append(threading.current_thread())
+        return context.key
+
+    async def on_a_loop(room: Greenroom) -> None:
+        with room.turn("c"):
+            pass
+        async with room.turn("d"):
+            pass
+
+    room = cast.room(build=build)
+    touch(room, "a")
+    with room.turn("b", timeout=PATIENCE):
+        pass
+    asyncio.run(on_a_loop(room))
+
+    here = threading.current_thread()
+    assert [thread is here for thread in threads] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_what_strikes_a_caller_in_its_build_reaches_it_as_it_is(cast: Cast, error: BaseException) -> None:
+    """T5, K1"""
+    room = cast.room()
+    cast.at["build a/1"] = error
+
+    with pytest.raises(type(error)) as raised:
+        take_turn(room, "a")
+
+    assert raised.value is error
+    room.settle()
+    assert take_turn(room, "a").name == "a/2"
+    assert room.stats().build_failures == 1
+
+
+def test_a_caller_that_builds_for_too_long_frees_the_session_and_its_agent_is_released(
+    cast: Cast,
+) -> None:
+    """T5, C8"""
+    clock = ManualClock()
+    room = cast.room(clock=clock, build_timeout=10.0)
+    building = cast.at["build a/1"] = cast.gate()
+    first = cast.start(room, "a")
+    building.wait_reached()
+    second = cast.queue(room, "a")
+
+    clock.advance(10.0)
+    assert second.wait_begun().turn.agent.name == "a/2"
+    building.open()
+    error = first.outcome()
+    second.end()
+
+    assert isinstance(error, BuildFailed)
+    assert isinstance(error.__cause__, WorkTimedOut)
+    until(lambda: cast.done_to("a/1") == ["build", "release"], "a release")
+    assert take_turn(room, "a").name == "a/2"
+
+
+def test_what_a_build_sets_is_not_seen_by_its_caller(cast: Cast) -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+
+    def build(context: BuildContext) -> str:
+        seen = variable.get()
+        variable.set("by the build")
+        return seen
+
+    room = cast.room(build=build)
+    variable.set("by the caller")
+    with room.turn("a") as turn:
+        assert turn.agent == "by the caller"
+        assert variable.get() == "by the caller"
 
 
 def test_after_a_failing_build_the_next_waiter_tries_afresh(cast: Cast) -> None:
