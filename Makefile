@@ -53,12 +53,12 @@ with_cluster := mv $(cluster_settings).before $(cluster_settings)
 # The modules that decide and do nothing. Their own tests alone take every branch of them.
 comma := ,
 space := $(subst ,, )
-pure := $(subst $(space),$(comma),$(addprefix */,actors/_stage_exits.py actors/coherence.py \
-  actors/effects.py actors/lifecycle.py actors/policy.py actors/stage.py supervisor/drain.py \
-  supervisor/eviction.py))
+pure := $(subst $(space),$(comma),$(addprefix */,actors/_machine/*.py actors/coherence.py \
+  actors/lifecycle.py actors/policy.py supervisor/drain.py supervisor/eviction.py))
 tests_of_pure := $(addprefix tests/,actors/test_coherence.py actors/test_lifecycle.py \
-  actors/test_lifecycle_ledger.py actors/test_policy.py actors/test_stage.py actors/test_stage_model.py \
-  actors/test_stage_store.py actors/test_stage_store_model.py supervisor/test_drain_books.py \
+  actors/test_lifecycle_ledger.py actors/test_machine.py actors/test_machine_model.py \
+  actors/test_machine_rules.py actors/test_machine_store.py actors/test_machine_store_model.py \
+  actors/test_machine_tables.py actors/test_policy.py supervisor/test_drain_books.py \
   supervisor/test_eviction.py)
 
 # What integrations are for: a folder of tests each, with what it needs, in an environment of its own.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "settle"]
 
 Effects: TypeAlias = list[do.Effect]
+Rule: TypeAlias = "Callable[[SessionData, Effects], bool]"
 
 
 def settle(data: SessionData, effects: Effects) -> Effects:
@@ -270,7 +271,7 @@ def _committer(data: SessionData) -> int:
     return owner if owner in able or owner in data.commit_only else 0
 
 
-RULES: tuple[Callable[[SessionData, Effects], bool], ...] = (
+RULES: tuple[Rule, ...] = (
     committed_agents_go,
     what_was_deferred_happens,
     resources_are_closed,

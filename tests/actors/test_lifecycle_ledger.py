@@ -149,6 +149,14 @@ def test_what_is_resumed_comes_behind_what_is_uncommitted_here() -> None:
     assert shown(made) == ["1..1 s1@1", "nobody..3 r5@2"]
 
 
+def test_what_is_resumed_of_one_session_id_and_epoch_is_one_segment() -> None:
+    """G2"""
+    made = Generations()
+    made.resume("s", 1, generation=2, committed=0)
+    made.resume("s", 1, generation=3, committed=2)
+    assert shown(made) == ["nobody..3 s3@1"]
+
+
 def test_what_was_resumed_goes_to_who_takes_it_over() -> None:
     """G6"""
     made = Generations()

@@ -1,4 +1,4 @@
-"""The stage beside a model of a session: hypothesis chooses what happens, and when slow work ends.
+"""The machine beside a model of a session: hypothesis chooses what happens, and when slow work ends.
 
 The machine plays the shell and the world: it performs every effect in a few plain collections, keeps the
 books of turns, agents and generations itself, and compares. At the end of each run everything that is
@@ -7,15 +7,12 @@ under way comes to its end, and nothing may be left.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from typing import Any
-
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from greenroom.actors._stage_exits import StageExits
-from greenroom.actors.effects import (
+from greenroom.actors._machine import CommitState, Mode, Phase, Place, SessionMachine
+from greenroom.actors._machine.effects import (
     HIT,
     RESTED,
     AnswerRelease,
@@ -24,48 +21,32 @@ from greenroom.actors.effects import (
     Commit,
     CommitGaveUp,
     Effect,
-    EndLife,
+    EndSession,
     Grant,
     Insert,
     Interrupt,
-    LifeOver,
     Pause,
-    Phase,
     Refusal,
     Refuse,
     Retain,
+    SessionOver,
     TearDown,
     TurnOver,
-    Wait,
 )
-from greenroom.actors.stage import Stage
+from greenroom.actors._machine.rules import settle
 from greenroom.messages import BeginTurn, Reason
+from tests.actors.machine_play import snapshot
 
 MOST_WAITING = 3
 RELEASES = [Reason.IDLE, Reason.CAPACITY, Reason.MEMORY]
 
 
-def frozen(value: Any) -> Any:
-    """Everything that a stage knows, in a form that can be compared later."""
-    if isinstance(value, Stage):
-        return {name: frozen(getattr(value, name) or None) for name in StageExits.__slots__}
-    if isinstance(value, dict):
-        return {key: frozen(item) for key, item in value.items()}
-    if hasattr(value, "__slots__") and hasattr(value, "in_flight"):
-        return {name: frozen(getattr(value, name)) for name in type(value).__slots__}
-    if isinstance(value, (list, tuple)) or type(value).__name__ == "deque":
-        return [frozen(item) for item in value]
-    if is_dataclass(value) and not isinstance(value, BeginTurn):
-        return [frozen(getattr(value, field.name)) for field in fields(value)]
-    return value
-
-
-class StageMachine(RuleBasedStateMachine):
+class MachineBesideModel(RuleBasedStateMachine):
     """One session."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.stage = Stage()
+        self.machine = SessionMachine()
         # Turns: each waits in the line, has the place, or has met its fate.
         self.line: list[BeginTurn] = []
         self.current: BeginTurn | None = None
@@ -95,6 +76,8 @@ class StageMachine(RuleBasedStateMachine):
         self.closing: set[int] = set()
         self.over: set[int] = set()
         self.draining = self.forced = self.abandoned = False
+        self.unsettled = False
+        """A turn was given an owner, and was not asked for since: a commit that is wanted can begin."""
         self.sent_before = False
         """The commit in flight was sent before the drain."""
 
@@ -109,13 +92,10 @@ class StageMachine(RuleBasedStateMachine):
         assert self.current is None, "two turns at once"
         assert effect.turn is self.line.pop(0), "T3: first come, first served"
         assert self.place in self.held
-        assert effect.turn.signature in (None, self.stage.signature)
+        assert effect.turn.signature in (None, self.machine.signature)
         assert not self.draining
         assert effect.reason is None or not effect.reused
         self.current = effect.turn
-
-    def on_Wait(self, effect: Wait) -> None:
-        assert effect.turn is self.line[-1]
 
     def on_Refuse(self, effect: Refuse) -> None:
         self.line.remove(effect.turn)
@@ -189,26 +169,28 @@ class StageMachine(RuleBasedStateMachine):
     def on_Interrupt(self, effect: Interrupt) -> None:
         assert effect.incarnation == self.place
 
-    def on_EndLife(self, effect: EndLife) -> None:
-        assert effect.life == self.lives
+    def on_EndSession(self, effect: EndSession) -> None:
+        assert effect.number == self.lives
         self.lives += 1
 
     def on_CloseResources(self, effect: CloseResources) -> None:
-        assert effect.life < self.lives
-        assert effect.life not in self.closing | self.over
-        leavers = (self.stage.leavers or {}).values()
-        assert all(leaver.life != effect.life for leaver in leavers), "S2: agents before resources"
-        self.closing.add(effect.life)
+        assert effect.number < self.lives
+        assert effect.number not in self.closing | self.over
+        departures = self.machine.departures
+        assert all(departure.session != effect.number for departure in departures), (
+            "S2: agents before resources"
+        )
+        self.closing.add(effect.number)
 
-    def on_LifeOver(self, effect: LifeOver) -> None:
-        self.over.add(effect.life)
+    def on_SessionOver(self, effect: SessionOver) -> None:
+        self.over.add(effect.number)
 
     def on_AnswerRelease(self, effect: AnswerRelease) -> None:
         """The rule looks at it."""
 
     def sync_place(self) -> None:
-        """An agent that became a leaver is not in its place any more."""
-        if self.stage.agent == 0:
+        """An agent that became a departure is not in its place any more."""
+        if self.machine.agent == 0:
             self.place = 0
 
     # Turns.
@@ -228,12 +210,17 @@ class StageMachine(RuleBasedStateMachine):
             held=(self.current,) if inside and self.current is not None else (),
             loop=None,
         )
-        free = self.current is None and not self.builds and not self.draining and not self.stage.failed
-        waiting = len(self.line) - (self.stage.builder is not None)
+        free = (
+            self.current is None
+            and not self.builds
+            and not self.draining
+            and self.machine.mode is not Mode.FAILED
+        )
+        waiting = len(self.line) - (self.machine.next_turn is not None)
         own = self.current is not None and inside
         self.line.append(turn)
-        before = self.stage.agent
-        effects = self.stage.begin(turn, MOST_WAITING)
+        before = self.machine.agent
+        effects = self.machine.begin(turn, MOST_WAITING)
         if effects is HIT:
             assert free
             assert self.place
@@ -241,11 +228,17 @@ class StageMachine(RuleBasedStateMachine):
             self.line.clear()
             self.current = turn
         else:
-            if before and self.stage.agent != before:
+            if before and self.machine.agent != before:
                 self.place = 0
             self.perform(effects)
             if not free:
-                refused = self.draining or self.stage.failed or own or reject or waiting >= MOST_WAITING
+                refused = (
+                    self.draining
+                    or self.machine.mode is Mode.FAILED
+                    or own
+                    or reject
+                    or waiting >= MOST_WAITING
+                )
                 assert (turn in self.fates) == refused
 
     @precondition(lambda self: self.current is not None)
@@ -256,10 +249,14 @@ class StageMachine(RuleBasedStateMachine):
         self.note(turn, "ended")
         if completed:
             self.owners.append(self.place)
-        effects = self.stage.end(turn, completed=completed, discard=discard)
+        effects = self.machine.end(turn, completed=completed, discard=discard)
         assert effects is not None
-        assert (effects is RESTED) == (effects == [])
-        if self.stage.agent != self.place:
+        if effects is RESTED:
+            effects = []
+            assert self.machine.place is Place.IDLE
+            assert not self.line
+            assert not self.machine.departures
+        if self.machine.agent != self.place:
             self.place = 0
         self.perform(effects)
 
@@ -268,11 +265,11 @@ class StageMachine(RuleBasedStateMachine):
     def end_again(self, data: st.DataObject) -> None:
         """T8"""
         turn = data.draw(st.sampled_from(list(self.fates)))
-        before = frozen(self.stage)
-        assert self.stage.end(turn, completed=True, discard=True) is None
-        assert self.stage.withdraw(turn) == []
-        assert self.stage.expire(turn) == []
-        assert frozen(self.stage) == before
+        before = snapshot(self.machine)
+        assert self.machine.end(turn, completed=True, discard=True) is None
+        assert self.machine.withdraw(turn) == []
+        assert self.machine.expire(turn) == []
+        assert snapshot(self.machine) == before
 
     @precondition(lambda self: self.line or self.current)
     @rule(data=st.data())
@@ -284,8 +281,8 @@ class StageMachine(RuleBasedStateMachine):
         else:
             self.line.remove(turn)
         self.note(turn, "withdrawn")
-        effects = self.stage.withdraw(turn)
-        if self.stage.agent != self.place:
+        effects = self.machine.withdraw(turn)
+        if self.machine.agent != self.place:
             self.place = 0
         self.perform(effects)
 
@@ -293,7 +290,7 @@ class StageMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def expire(self, data: st.DataObject) -> None:
         turn = data.draw(st.sampled_from(self.line))
-        effects = self.stage.expire(turn)
+        effects = self.machine.expire(turn)
         assert effects == [Refuse(turn, Refusal.TIMEOUT)]
         self.perform(effects)
 
@@ -301,9 +298,9 @@ class StageMachine(RuleBasedStateMachine):
     @rule()
     def expire_what_has_begun(self) -> None:
         assert self.current is not None
-        before = frozen(self.stage)
-        assert self.stage.expire(self.current) == []
-        assert frozen(self.stage) == before
+        before = snapshot(self.machine)
+        assert self.machine.expire(self.current) == []
+        assert snapshot(self.machine) == before
 
     # Builds.
 
@@ -318,7 +315,7 @@ class StageMachine(RuleBasedStateMachine):
             self.late_builds.add(incarnation)
         returned = outcome != "given up"
         self.perform_at_place(
-            self.stage.built(incarnation, succeeded=outcome == "built", returned=returned)
+            self.machine.built(incarnation, succeeded=outcome == "built", returned=returned)
         )
 
     @precondition(lambda self: self.late_builds)
@@ -329,8 +326,8 @@ class StageMachine(RuleBasedStateMachine):
         if succeeded:
             self.held.add(incarnation)
             self.agents.append(incarnation)
-        before = frozen(self.stage)
-        effects = self.stage.built(incarnation, succeeded=succeeded)
+        before = snapshot(self.machine)
+        effects = self.machine.built(incarnation, succeeded=succeeded)
         if succeeded:
             let_go, *more = effects
             assert let_go == TearDown(incarnation, self.draining, Reason.DISCARD)
@@ -340,7 +337,7 @@ class StageMachine(RuleBasedStateMachine):
             assert [type(effect) for effect in more] in ([], [Commit], [CommitGaveUp])
         else:
             assert effects == []
-            assert frozen(self.stage) == {**before, "late": frozen(self.late_builds) or None}
+            assert snapshot(self.machine) == {**before, "late_builds": sorted(self.late_builds)}
         self.perform(effects)
 
     def perform_at_place(self, effects: list[Effect]) -> None:
@@ -354,11 +351,11 @@ class StageMachine(RuleBasedStateMachine):
 
     @rule(signature=st.sampled_from([None, "a", "b"]))
     def adopt(self, signature: str | None) -> None:
-        before = frozen(self.stage)
-        adopted = self.stage.adopt(signature)
+        before = snapshot(self.machine)
+        adopted = self.machine.adopt(signature)
         if adopted is None:
-            assert self.current or self.builds or self.draining or self.stage.failed
-            assert frozen(self.stage) == before
+            assert self.current or self.builds or self.draining or self.machine.mode is Mode.FAILED
+            assert snapshot(self.machine) == before
             return
         incarnation, effects = adopted
         self.held.add(incarnation)
@@ -370,24 +367,24 @@ class StageMachine(RuleBasedStateMachine):
 
     @rule(reason=st.sampled_from(RELEASES))
     def release(self, reason: Reason) -> None:
-        may = self.place and not self.current and self.stage.leaving is None
-        before = frozen(self.stage)
-        effects = self.stage.release(reason)
+        may = self.place and not self.current and self.machine.leaving is None
+        before = snapshot(self.machine)
+        effects = self.machine.release(reason)
         assert effects[0] == AnswerRelease(bool(may))
-        assert may or frozen(self.stage) == before
+        assert may or snapshot(self.machine) == before
         self.perform_at_place(effects)
 
     @rule()
     def evict(self) -> None:
         there = bool(self.current or self.builds or self.place)
-        effects = self.stage.evict()
+        effects = self.machine.evict()
         assert (effects is not None) == there
         self.perform_at_place(effects or [])
 
     @rule(interrupt=st.booleans())
     def close(self, interrupt: bool) -> None:
         later = bool(self.current or self.builds)
-        effects = self.stage.close(Reason.EXPLICIT, interrupt=interrupt)
+        effects = self.machine.close(Reason.EXPLICIT, interrupt=interrupt)
         if later:
             expected = [Interrupt(self.place)] if interrupt and self.current else []
             assert effects == expected
@@ -398,27 +395,27 @@ class StageMachine(RuleBasedStateMachine):
     def teardown_ends(self, data: st.DataObject) -> None:
         incarnation = data.draw(st.sampled_from(sorted(self.tearing)))
         self.tearing.remove(incarnation)
-        self.perform(self.stage.torn_down(incarnation))
-        before = frozen(self.stage)
-        assert self.stage.torn_down(incarnation) == []
-        assert frozen(self.stage) == before
+        self.perform(self.machine.torn_down(incarnation))
+        before = snapshot(self.machine)
+        assert self.machine.torn_down(incarnation) == []
+        assert snapshot(self.machine) == before
 
     @precondition(lambda self: self.closing)
     @rule(data=st.data())
     def resources_are_closed(self, data: st.DataObject) -> None:
         life = data.draw(st.sampled_from(sorted(self.closing)))
         self.closing.remove(life)
-        effects = self.stage.resources_closed(life)
-        assert [effect.life for effect in effects if isinstance(effect, LifeOver)] == [life]
+        effects = self.machine.resources_closed(life)
+        assert [effect.number for effect in effects if isinstance(effect, SessionOver)] == [life]
         self.perform(effects)
 
     @precondition(lambda self: self.over)
     @rule(data=st.data())
     def resources_are_closed_again(self, data: st.DataObject) -> None:
         """After its time was over, the work may come to its end all the same."""
-        before = frozen(self.stage)
-        assert self.stage.resources_closed(data.draw(st.sampled_from(sorted(self.over)))) == []
-        assert frozen(self.stage) == before
+        before = snapshot(self.machine)
+        assert self.machine.resources_closed(data.draw(st.sampled_from(sorted(self.over)))) == []
+        assert snapshot(self.machine) == before
 
     # Commits.
 
@@ -426,7 +423,7 @@ class StageMachine(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         self.committers.append(len(self.owners))
-        self.perform(self.stage.flush())
+        self.perform(self.machine.flush())
 
     @rule(data=st.data())
     def complete_elsewhere(self, data: st.DataObject) -> None:
@@ -434,24 +431,25 @@ class StageMachine(RuleBasedStateMachine):
         if who == -1:
             who = self.take_in()
         self.owners.append(who)
-        assert self.stage.complete_elsewhere(who) == len(self.owners)
+        assert self.machine.complete_elsewhere(who) == len(self.owners)
 
     def take_in(self) -> int:
         """As the session does: a number for an agent that was never in the room."""
-        self.stage.incarnations += 1
-        self.strangers.add(self.stage.incarnations)
-        self.held.add(self.stage.incarnations)
-        return self.stage.incarnations
+        self.machine.incarnations += 1
+        self.strangers.add(self.machine.incarnations)
+        self.held.add(self.machine.incarnations)
+        return self.machine.incarnations
 
     @precondition(lambda self: self.in_flight is None and self.committed < len(self.owners))
     @rule(known=st.booleans(), data=st.data())
     def offer(self, known: bool, data: st.DataObject) -> None:
         """G6"""
         who = data.draw(st.sampled_from(sorted(self.held))) if known and self.held else self.take_in()
-        before = frozen(self.stage)
-        self.stage.offer(who)
+        before = snapshot(self.machine)
+        self.machine.offer(who)
+        self.unsettled = True
         if self.owners[self.committed] is not None:
-            assert frozen(self.stage) == before
+            assert snapshot(self.machine) == before
         for number in range(self.committed, len(self.owners)):
             if self.owners[number] is not None:
                 break
@@ -464,14 +462,16 @@ class StageMachine(RuleBasedStateMachine):
         assert self.in_flight is not None
         in_turn = self.current is not None and self.in_flight.owner == self.place
         may = not in_turn and not self.stuck
-        effects = self.stage.start_commit()
+        effects = self.machine.start_commit()
         assert (effects is None) == may
         if effects is None:
             assert self.in_flight.owner in self.held, "its owner is torn down"
             self.started = True
         else:
             self.in_flight, self.stuck, self.sent_before = None, False, False
-            assert effects == ([Pause(self.stage.tries)] if self.stage.retained else [])
+            pause, *more = effects if self.machine.retained else [None, *effects]
+            assert pause is None or pause == Pause(self.machine.tries)
+            assert [type(effect) for effect in more] in ([], [Commit], [CommitGaveUp])
             self.perform(effects)
 
     @precondition(lambda self: self.in_flight is not None)
@@ -487,47 +487,47 @@ class StageMachine(RuleBasedStateMachine):
                 self.held.remove(commit.owner)
         else:
             self.pausing = False  # whatever was set before is set anew, if it is needed
-        effects = self.stage.committed(succeeded=succeeded)
+        effects = self.machine.committed(succeeded=succeeded)
         self.perform_at_place(effects)
         if self.draining and not succeeded:
             again = commit.owner in [effect.owner for effect in effects if isinstance(effect, Commit)]
             assert sent_before or not again, "D1: once more, if it was sent before the drain"
-            assert again or not self.leavers_that_stay(), "D1: closed, committed or not"
+            assert again or not self.departures_that_stay(), "D1: closed, committed or not"
 
     @precondition(lambda self: self.in_flight is None)
     @rule(succeeded=st.booleans())
     def a_commit_ends_that_is_not_in_flight(self, succeeded: bool) -> None:
-        before = frozen(self.stage)
-        assert self.stage.committed(succeeded=succeeded) == self.stage.commit_stuck() == []
-        assert self.stage.start_commit() == []
-        assert frozen(self.stage) == before
+        before = snapshot(self.machine)
+        assert self.machine.committed(succeeded=succeeded) == self.machine.commit_stuck() == []
+        assert self.machine.start_commit() == []
+        assert snapshot(self.machine) == before
 
-    def leavers_that_stay(self) -> list[int]:
-        leavers = (self.stage.leavers or {}).items()
-        return [number for number, leaver in leavers if leaver.phase is not Phase.TEARING]
+    def departures_that_stay(self) -> list[int]:
+        departures = self.machine.departures
+        return [d.incarnation for d in departures if d.phase is not Phase.TEARING]
 
     @precondition(lambda self: self.in_flight is not None and not self.stuck)
     @rule()
     def commit_gets_stuck(self) -> None:
         self.stuck = True
-        self.perform_at_place(self.stage.commit_stuck())
+        self.perform_at_place(self.machine.commit_stuck())
         assert not self.committers
-        before = frozen(self.stage)
-        assert self.stage.commit_stuck() == self.stage.retry() == []
-        assert frozen(self.stage) == before
+        before = snapshot(self.machine)
+        assert self.machine.commit_stuck() == self.machine.retry() == []
+        assert snapshot(self.machine) == before
 
     @precondition(lambda self: self.pausing)
     @rule()
     def retry(self) -> None:
         self.pausing = False
-        self.perform(self.stage.retry())
+        self.perform(self.machine.retry())
 
     # The end.
 
-    @precondition(lambda self: not self.stage.failed and len(self.fates) > 2)
+    @precondition(lambda self: self.machine.mode is not Mode.FAILED and len(self.fates) > 2)
     @rule()
     def fail(self) -> None:
-        self.perform(self.stage.fail())
+        self.perform(self.machine.fail())
         assert not self.line
 
     @precondition(lambda self: not self.draining and len(self.fates) > 3)
@@ -535,17 +535,17 @@ class StageMachine(RuleBasedStateMachine):
     def drain(self) -> None:
         self.draining = True
         self.sent_before = self.in_flight is not None
-        self.perform_at_place(self.stage.drain())
+        self.perform_at_place(self.machine.drain())
         assert not self.line
-        before = frozen(self.stage)
-        assert self.stage.drain() == []
-        assert frozen(self.stage) == before
+        before = snapshot(self.machine)
+        assert self.machine.drain() == []
+        assert snapshot(self.machine) == before
 
     @precondition(lambda self: self.draining and not self.forced)
     @rule()
     def force(self) -> None:
         self.forced = True
-        self.perform_at_place(self.stage.force())
+        self.perform_at_place(self.machine.force())
         assert self.current is None
 
     @precondition(lambda self: self.forced and not self.abandoned)
@@ -553,20 +553,35 @@ class StageMachine(RuleBasedStateMachine):
     def abandon(self) -> None:
         self.abandoned = True
         self.stuck = self.in_flight is not None
-        self.perform(self.stage.abandon())
+        self.perform(self.machine.abandon())
         assert not self.committers
-        assert not self.leavers_that_stay()
+        assert not self.departures_that_stay()
 
     # What always holds.
 
+    def expected_place(self) -> Place:
+        if self.current is not None:
+            return Place.IN_TURN
+        if self.builds or not self.place:
+            return Place.BUILDING if self.builds else Place.EMPTY
+        return Place.IDLE if self.machine.leaving is None else Place.LEAVING
+
+    def commit_state(self) -> CommitState:
+        if self.in_flight is None:
+            return CommitState.NONE
+        if self.stuck:
+            return CommitState.STUCK
+        return CommitState.STARTED if self.started else CommitState.SENT
+
     @invariant()
     def the_books_agree(self) -> None:
-        stage, generations = self.stage, self.stage.generations
-        assert stage.turn is self.current
-        assert stage.agent == self.place
-        assert {stage.building} - {0} == self.builds
-        assert (stage.late or frozenset()) == self.late_builds
-        assert [*([stage.builder] if stage.builder else []), *(stage.waiting or ())] == self.line
+        machine, generations = self.machine, self.machine.generations
+        assert machine.turn is self.current
+        assert machine.place is self.expected_place()
+        assert machine.agent == self.place
+        assert {machine.building} - {0} == self.builds
+        assert set(machine.late_builds) == self.late_builds
+        assert [*([machine.next_turn] if machine.next_turn else []), *(machine.waiting)] == self.line
         assert generations.generation == len(self.owners)
         assert generations.committed == self.committed <= generations.generation
         assert generations.dirty == len(self.owners) - self.committed
@@ -575,19 +590,24 @@ class StageMachine(RuleBasedStateMachine):
             segments += [segment.owner] * (segment.last - self.committed - len(segments))
         assert segments == self.owners[self.committed :]
         assert (generations.in_flight is not None) == (self.in_flight is not None)
-        assert stage.stuck == (self.stuck and self.in_flight is not None)
-        assert stage.started == self.started
-        assert stage.closing == len(self.closing)
-        assert stage.life == self.lives
+        assert machine.commit is self.commit_state()
+        assert {ended.number for ended in machine.ended if ended.closing} == self.closing
+        assert machine.session == self.lives
+
+    @invariant()
+    def the_rules_have_nothing_left_to_do(self) -> None:
+        before = snapshot(self.machine)
+        assert self.unsettled or settle(self.machine, []) == []
+        assert self.unsettled or snapshot(self.machine) == before
 
     @invariant()
     def each_agent_is_in_one_place(self) -> None:
-        leavers = self.stage.leavers or {}
-        assert self.place not in leavers
-        tearing = {number for number, leaver in leavers.items() if leaver.phase is Phase.TEARING}
+        departures = {d.incarnation: d.phase for d in self.machine.departures}
+        assert self.place not in departures
+        tearing = {number for number, phase in departures.items() if phase is Phase.TEARING}
         assert tearing == self.tearing
         staying = {self.place} - {0}
-        assert self.held - self.strangers - staying == (set(leavers) - tearing) - self.strangers
+        assert self.held - self.strangers - staying == (set(departures) - tearing) - self.strangers
         assert len(self.torn) == len(set(self.torn))
 
     @invariant()
@@ -595,9 +615,9 @@ class StageMachine(RuleBasedStateMachine):
         """Whoever waits for a commit waits for one that is under way, or for the end of a turn."""
         under_way = bool(self.in_flight and not self.stuck)
         comes = under_way or self.current is not None
-        phases = {leaver.phase for leaver in (self.stage.leavers or {}).values()}
+        phases = {departure.phase for departure in self.machine.departures}
         assert not self.committers or comes
-        assert self.stage.leaving is None or under_way
+        assert self.machine.leaving is None or under_way
         if Phase.COMMITTING in phases:
             assert comes or (self.draining and self.in_flight)
         if Phase.RETAINED in phases:
@@ -607,18 +627,18 @@ class StageMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_can_be_seen_is_true(self) -> None:
-        stage = self.stage
-        phases = [leaver.phase for leaver in (stage.leavers or {}).values()]
+        machine = self.machine
+        phases = [departure.phase for departure in machine.departures]
         committing = self.in_flight is not None and not self.stuck
         working = bool(self.builds or committing or self.closing or self.tearing)
-        assert stage.busy == (working or Phase.COMMITTING in phases)
-        assert stage.retained == phases.count(Phase.RETAINED)
-        if stage.blank:
+        assert machine.busy == (working or Phase.COMMITTING in phases)
+        assert machine.retained == phases.count(Phase.RETAINED)
+        if machine.forgettable:
             assert self.current is None
             assert not any([self.line, self.builds, self.place, self.tearing])
             assert self.draining or self.committed == len(self.owners)
             assert self.draining or not self.late_builds
-            assert self.draining or not stage.failed
+            assert self.draining or machine.mode is not Mode.FAILED
 
     # Everything comes to its end.
 
@@ -633,7 +653,7 @@ class StageMachine(RuleBasedStateMachine):
             self.nobody_waits_in_vain()
             if not self.something_ends():
                 break
-        assert self.stage.blank
+        assert self.machine.forgettable
         assert self.over == set(range(self.lives))
         assert sorted(self.torn) == sorted(self.agents), "S1, S2: each agent once"
         assert not self.line
@@ -644,13 +664,13 @@ class StageMachine(RuleBasedStateMachine):
             incarnation = self.builds.pop()
             self.held.add(incarnation)
             self.agents.append(incarnation)
-            self.perform_at_place(self.stage.built(incarnation, succeeded=True))
+            self.perform_at_place(self.machine.built(incarnation, succeeded=True))
         elif self.in_flight is not None:
             self.commit_ends(succeeded=self.committed % 3 != 1)
         elif self.tearing:
-            self.perform(self.stage.torn_down(self.tearing.pop()))
+            self.perform(self.machine.torn_down(self.tearing.pop()))
         elif self.closing:
-            self.perform(self.stage.resources_closed(self.closing.pop()))
+            self.perform(self.machine.resources_closed(self.closing.pop()))
         elif self.pausing:
             self.retry()
         else:
@@ -658,8 +678,8 @@ class StageMachine(RuleBasedStateMachine):
         return True
 
 
-TestStage = StageMachine.TestCase
-TestStage.settings = settings(
+TestMachine = MachineBesideModel.TestCase
+TestMachine.settings = settings(
     max_examples=300,
     stateful_step_count=40,
     deadline=None,

@@ -1,27 +1,19 @@
-"""The stage with a store, cell by cell: what the store is asked, what it can say, and what follows.
-
-The table is in `stage_store_cells.py`, its words are those of `stage_play.py`. Here: the table holds,
-then what takes more than one step, and what is suspected.
+"""The machine of a session with a store, step by step: what the store is asked, what it says, and what
+follows. The words are those of `machine_play.py`.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from greenroom.actors.effects import Entry, Recorded
-from tests.actors.stage_play import STATES as STATES_WITHOUT
-from tests.actors.stage_play import Play, picture, what_changes
-from tests.actors.stage_store_cells import TABLE
-from tests.actors.stage_store_play import (
-    FROM_THE_STORE,
-    INPUTS,
-    STATES,
+from greenroom.actors._machine.effects import Entry, Recorded
+from tests.actors.machine_play import Play, segments, snapshot
+from tests.actors.machine_store_play import (
     building_and_other_line,
     building_resumed,
-    cells_of,
     dirty,
     draining_recording,
-    draining_rescuing,
+    draining_recovering,
     empty,
     entering,
     entering_and_line,
@@ -38,130 +30,17 @@ from tests.actors.stage_store_play import (
     recording_again,
     recording_and_close,
     recording_and_evict,
-    rescuer_committing,
-    rescuer_in_line,
-    rescuer_stuck,
-    rescuing,
-    rescuing_late,
+    recovering,
+    recovering_late,
+    recovery_agent_committing,
+    recovery_agent_in_line,
+    recovery_agent_stuck,
     resumed,
     resumed_beside,
     resumed_intended,
     retained,
     turn_again,
 )
-
-
-def test_the_table_has_every_input_and_only_states_that_there_are() -> None:
-    assert list(TABLE) == list(INPUTS)
-    for given, row in TABLE.items():
-        assert row.keys() - {"*"} <= set(cells_of(given)), given
-
-
-@pytest.mark.parametrize("given", INPUTS)
-def test_in_every_state_what_happens_has_this_outcome(given: str) -> None:
-    row = TABLE[given]
-    expected = {state: row.get(state) or row["*"] for state in cells_of(given)}
-    assert {state: what_changes(STATES[state](), INPUTS[given]) for state in expected} == expected
-
-
-@pytest.mark.parametrize("state", STATES_WITHOUT)
-def test_what_a_store_says_of_a_turn_is_nothing_to_a_stage_that_asked_none(state: str) -> None:
-    """Nor does anything that is lost concern turns that are of no session id."""
-    for given in (
-        "entered",
-        "entered, stale",
-        "entered, held",
-        "entered, away",
-        "enter again",
-        "recorded",
-        "recorded, not now",
-        "recorded, lost",
-        "lose",
-        "commit lost",
-    ):
-        assert what_changes(STATES_WITHOUT[state](), FROM_THE_STORE[given]) == "nothing", given
-
-
-SEEN = """
-empty                        known     blank unused
-entering                     entering  busy
-entering-and-line            entering  busy
-entering-and-other-line      entering  busy
-entering-for-nobody          entering  busy
-entering-for-nobody-and-line entering  busy
-entering-and-evict           entering  busy used
-entering-and-close           entering  busy used
-entering-idle                entering  busy used
-entering-idle-for-nobody     entering  busy used
-entering-other-spec          entering  busy used
-entering-dirty               entering  busy used
-entering-flushing            entering  busy used
-entering-leaving             entering  busy used
-held                         entering  busy
-held-and-line                entering  busy
-held-idle                    entering  busy used
-held-for-nobody              entering  busy
-building                     building  busy
-building-and-line            building  busy
-building-and-other-line      building  busy
-building-resumed             building  busy
-turn                         in turn   used
-turn-again                   in turn   used
-turn-at-once                 in turn   used
-turn-and-line                in turn   used
-turn-and-evict               in turn   used
-turn-and-close               in turn   used
-turn-and-flush               in turn   used
-turn-resumed                 in turn   used
-recording                    in turn   used
-recording-not-completed      in turn   used
-recording-discard            in turn   used
-recording-again              in turn   used
-recording-and-line           in turn   used
-recording-and-evict          in turn   used
-recording-and-close          in turn   used
-recording-and-flush          in turn   used
-recording-resumed            in turn   used
-idle                         idle      rests
-dirty                        idle      rests
-flushing                     idle      busy
-flushing-failed              idle      rests
-leaving                      leaving   busy
-committing                   leaving   busy
-retained                     retained  retained
-resumed                      known     unused
-resumed-intended             known     unused
-resumed-beside               idle      rests
-rescuing                     known     busy unused
-rescuing-beside              in turn   busy used
-rescuing-late                known     unused
-rescuer-committing           leaving   busy unused
-rescuer-stuck                leaving   busy unused
-rescuer-in-line              in turn   busy used
-failed-entering              failed    busy used
-draining-entering            entering  busy used
-draining-held                entering  busy
-draining-recording           in turn   used
-draining-rescuing            closing   busy unused
-"""
-
-
-@pytest.mark.parametrize("line", SEEN.strip().splitlines(), ids=lambda line: line.split()[0])
-def test_what_people_and_the_supervisor_see(line: str) -> None:
-    name, word, flags = line[:29].strip(), line[29:39].strip(), line[39:].split()
-    stage = STATES[name]().stage
-    assert stage.state == word
-    assert stage.busy == ("busy" in flags)
-    assert stage.blank == ("blank" in flags)
-    assert stage.retained == ("retained" in flags)
-    assert stage.unused == ("unused" in flags)
-    assert stage.in_use == ("used" in flags)
-    assert stage.rests == ("rests" in flags)
-
-
-def test_every_state_is_seen() -> None:
-    assert [line.split()[0] for line in SEEN.strip().splitlines()] == list(STATES)
-
 
 # Before a turn.
 
@@ -170,7 +49,7 @@ def test_a_turn_that_would_not_wait_is_refused_if_another_room_has_the_session()
     """T3"""
     play = empty().begin("t", reject=True)
     assert play.entered(Entry.HELD).told == "refuse t: elsewhere"
-    assert play.stage.blank
+    assert play.machine.forgettable
 
 
 def test_after_such_a_refusal_the_next_in_line_is_served() -> None:
@@ -210,7 +89,7 @@ def test_a_pause_of_which_nobody_is_left_ends_with_it() -> None:
     play = held()
     play.do("withdraw", play.turn("t"))
     assert play.do("enter_again").told == ""
-    assert play.stage.blank
+    assert play.machine.forgettable
 
 
 def test_an_answer_that_nobody_waits_for_any_more_lets_a_stale_agent_stay() -> None:
@@ -218,7 +97,7 @@ def test_an_answer_that_nobody_waits_for_any_more_lets_a_stale_agent_stay() -> N
     play = entering_idle()
     play.do("withdraw", play.turn("t"))
     assert play.entered(Entry.STALE).told == ""
-    assert play.stage.agent == 1
+    assert play.machine.agent == 1
 
 
 def test_a_stale_agent_commits_before_it_goes_and_the_next_is_built_beside_it() -> None:
@@ -258,7 +137,7 @@ def test_a_release_stays_called_off_if_the_turn_that_came_is_refused() -> None:
     play = entering_leaving().entered(Entry.AWAY)
     assert play.told == "refuse t: store"
     assert play.committed().told == ""
-    assert play.stage.state == "idle"
+    assert play.machine.state == "idle"
     assert play.release().told == "yes; release 1 (idle)"
 
 
@@ -275,10 +154,10 @@ def test_a_turn_of_another_spec_does_not_call_a_release_off() -> None:
 def test_a_turn_that_is_being_recorded_is_given_back_once() -> None:
     """T8"""
     play = recording()
-    before = picture(play.stage)
+    before = snapshot(play.machine)
     assert play.end().did is None
     assert play.do("withdraw", play.turn("t")).told == ""
-    assert picture(play.stage) == before
+    assert snapshot(play.machine) == before
     assert play.recorded().told == "over t"
     assert play.recorded().told == ""
 
@@ -286,26 +165,26 @@ def test_a_turn_that_is_being_recorded_is_given_back_once() -> None:
 def test_a_turn_that_could_not_be_recorded_counts() -> None:
     """G1"""
     play = recording().recorded(Recorded.NOT_NOW)
-    assert play.stage.generations.dirty == 1
+    assert play.machine.generations.dirty == 1
 
 
 def test_a_turn_of_a_session_that_was_lost_does_not_count_nor_what_was_uncommitted_before() -> None:
     """G9: another room answers for it."""
     play = recording_again().recorded(Recorded.LOST)
     assert play.told == "over t; release 1 (coherence)"
-    assert (play.stage.generations.generation, play.stage.generations.dirty) == (1, 0)
+    assert (play.machine.generations.generation, play.machine.generations.dirty) == (1, 0)
 
 
 def test_a_session_that_is_to_end_closes_its_agent_although_it_was_lost() -> None:
     """S2: otherwise its memory provider is never shut."""
     play = recording_and_close().recorded(Recorded.LOST)
-    assert play.told == "over t; close 1 (explicit); end life 0"
+    assert play.told == "over t; close 1 (explicit); end session 0"
 
 
 def test_a_drain_closes_an_agent_although_its_session_was_lost() -> None:
     """D1"""
     play = draining_recording().recorded(Recorded.LOST)
-    assert play.told == "over t; close 1 (shutdown); end life 0"
+    assert play.told == "over t; close 1 (shutdown); end session 0"
 
 
 def test_an_agent_is_let_go_although_another_wish_waits_for_the_end_of_a_lost_turn() -> None:
@@ -317,7 +196,7 @@ def test_an_agent_is_let_go_although_another_wish_waits_for_the_end_of_a_lost_tu
 def test_what_is_lost_of_one_session_id_leaves_another_alone() -> None:
     """G5"""
     play = dirty().begin("w", session_id="r").entered().end("w")
-    play.did = play.stage.recorded(Recorded.DONE, "r", 1, 4)
+    play.did = play.machine.recorded(Recorded.DONE, "r", 1, 4)
     play.begin("t").entered().end()
     assert play.recorded(Recorded.LOST).told == "over t; 1 commits to 1 of r@4"
     assert play.committed().told == "release 1 (coherence)"
@@ -326,7 +205,7 @@ def test_what_is_lost_of_one_session_id_leaves_another_alone() -> None:
 def test_a_turn_of_nobody_knows_which_session_id_that_was_lost_disowns_nothing() -> None:
     """The room had lost it before the turn ended."""
     play = recording_again()
-    play.did = play.stage.recorded(Recorded.LOST)
+    play.did = play.machine.recorded(Recorded.LOST)
     assert play.told == "over t; 1 commits to 1 of s@1"
 
 
@@ -336,7 +215,7 @@ def test_a_turn_of_nobody_knows_which_session_id_that_was_lost_disowns_nothing()
 def test_what_a_commit_was_begun_for_keeps_its_token_through_failures() -> None:
     """G4"""
     play = flushing_failed().begin("t").entered().end().recorded()
-    assert picture(play.stage)["segments"] == "1..1/s1@1!,1..2/s2@1"
+    assert segments(play) == "1..1/s1@1!,1..2/s2@1"
     assert play.do("flush").told == "1 commits to 1 of s@1"
     assert play.committed().told == "1 commits to 2 of s@1"
 
@@ -344,7 +223,7 @@ def test_what_a_commit_was_begun_for_keeps_its_token_through_failures() -> None:
 def test_a_commit_that_comes_too_late_is_nobodys_here_any_more() -> None:
     play = flushing().do("commit_lost")
     assert play.told == "release 1 (coherence)"
-    assert (play.stage.generations.dirty, play.stage.generations.in_flight) == (0, None)
+    assert (play.machine.generations.dirty, play.machine.generations.in_flight) == (0, None)
 
 
 def test_a_commit_that_is_lost_in_a_turn_leaves_the_agent_to_the_end_of_it() -> None:
@@ -358,13 +237,13 @@ def test_a_commit_of_turns_of_no_session_id_cannot_be_lost() -> None:
     play = idle().do("complete_elsewhere", None).do("flush")
     assert play.told == "1 commits to 1"
     assert play.do("commit_lost").told == ""
-    assert play.stage.generations.in_flight is not None
+    assert play.machine.generations.in_flight is not None
 
 
 def test_a_commit_that_is_lost_lets_an_agent_go_that_has_another_session_id_to_commit() -> None:
     """G5"""
     play = dirty().begin("w", session_id="r").entered().end("w")
-    play.did = play.stage.recorded(Recorded.DONE, "r", 1, 4)
+    play.did = play.machine.recorded(Recorded.DONE, "r", 1, 4)
     assert play.do("flush").told == "1 commits to 1 of s@1"
     assert play.do("commit_lost").told == "1 commits to 1 of r@4"
     assert play.committed().told == "release 1 (coherence)"
@@ -373,7 +252,7 @@ def test_a_commit_that_is_lost_lets_an_agent_go_that_has_another_session_id_to_c
 def test_whoever_is_retained_behind_a_stuck_commit_that_is_lost_is_tried_again() -> None:
     """G9: no pause was set while it was stuck, and so none ends."""
     play = dirty().begin("w", session_id="r").entered().end("w", discard=True)
-    play.did = play.stage.recorded(Recorded.DONE, "r", 1, 4)
+    play.did = play.machine.recorded(Recorded.DONE, "r", 1, 4)
     assert play.start_commit().do("commit_stuck").told == "gave up; retain 1 (discard)"
     assert play.do("commit_lost").told == "1 commits to 1 of r@4"
     assert play.committed().told == "release 1 (discard)"
@@ -384,7 +263,7 @@ def test_a_flush_is_not_over_because_later_turns_were_lost() -> None:
     play = dirty().do("flush").begin_at_once("t").start_commit()
     assert play.told == "not now"
     play.end()
-    play.stage.recorded(Recorded.DONE, "r", 1, 1)  # it was a turn of another session id
+    play.machine.recorded(Recorded.DONE, "r", 1, 1)  # it was a turn of another session id
     play.begin_at_once("u").start_commit()
     play.do("lose", "r", 1).end("u", completed=False)
     assert play.recorded().told == "over u; 1 commits to 1 of s@1"
@@ -406,7 +285,9 @@ def test_whoever_is_retained_for_what_is_lost_is_let_go() -> None:
 
 def in_vain(play: Play) -> bool:
     """Whether agent 1, who leaves, was to commit what was resumed, and has not."""
-    return (play.stage.leavers or {})[1].in_vain
+    departure = play.machine.departure(1)
+    assert departure is not None
+    return departure.in_vain
 
 
 def test_the_next_agent_answers_for_what_was_resumed() -> None:
@@ -419,7 +300,7 @@ def test_the_next_agent_answers_for_what_was_resumed() -> None:
 def test_what_was_intended_is_committed_with_the_same_token_and_by_itself() -> None:
     """G4"""
     play = resumed_intended().begin("t").entered().built().end()
-    play.did = play.stage.recorded(Recorded.DONE, "r", 3, 1)
+    play.did = play.machine.recorded(Recorded.DONE, "r", 3, 1)
     assert play.do("flush").told == "1 commits to 1 of r@1"
     assert play.committed().told == "1 commits to 3 of r@1"
 
@@ -427,16 +308,16 @@ def test_what_was_intended_is_committed_with_the_same_token_and_by_itself() -> N
 def test_an_agent_that_enters_at_once_does_not_answer_for_what_was_resumed() -> None:
     """G6: it knows nothing of it, and commits its own turns as if that were not there."""
     play = resumed_beside().begin_at_once("t").end().recorded()
-    assert play.stage.generations.nobodys("r")
+    assert play.machine.generations.nobodys("r")
     assert play.do("flush").told == "1 commits to 3 of s@1"
     assert play.committed().told == "gave up"
-    assert (play.stage.generations.committed, play.stage.generations.owed("r")) == (1, 2)
+    assert (play.machine.generations.committed, play.machine.generations.owed("r")) == (1, 2)
 
 
 def test_it_answers_for_it_when_it_enters_the_next_time() -> None:
     """G6"""
     play = resumed_beside().begin("t").entered()
-    assert not play.stage.generations.nobodys("r")
+    assert not play.machine.generations.nobodys("r")
     assert play.end().recorded().do("flush").told == "1 commits to 2 of r@1"
     assert play.committed().told == "1 commits to 3 of s@1"
 
@@ -446,7 +327,7 @@ def test_what_nobody_answers_for_holds_up_no_agent_that_leaves() -> None:
     play = resumed_beside().begin_at_once("t").end().recorded()
     assert play.release().told == "yes; 1 commits to 3 of s@1"
     assert play.committed().told == "release 1 (idle)"
-    assert play.stage.generations.nobodys("r")
+    assert play.machine.generations.nobodys("r")
 
 
 def test_who_is_offered_gets_what_was_resumed_and_an_agent_that_is_there_does_not() -> None:
@@ -455,110 +336,110 @@ def test_who_is_offered_gets_what_was_resumed_and_an_agent_that_is_there_does_no
     play = resumed_beside().do("offer", 99).do("flush")
     assert play.told == "99 commits to 2 of r@1"
     assert play.committed().told == ""
-    assert (play.stage.guests, play.stage.generations.dirty) == (None, 0)
+    assert (play.machine.commit_only, play.machine.generations.dirty) == ((), 0)
 
 
-def test_a_rescuer_commits_and_goes_and_leaves_no_trace() -> None:
+def test_a_recovery_agent_commits_and_goes_and_leaves_no_trace() -> None:
     """G9, C9"""
-    play = rescuing().built(1)
+    play = recovering().built(1)
     assert play.told == "1 commits to 2 of r@1"
     assert play.committed().told == "release 1 (recovery)"
     assert not in_vain(play)
     assert play.do("torn_down", 1).told == ""
-    assert play.stage.blank
+    assert play.machine.forgettable
 
 
-def test_a_rescuer_whose_commit_fails_goes_and_leaves_the_turns_to_nobody() -> None:
+def test_a_recovery_agent_whose_commit_fails_goes_and_leaves_the_turns_to_nobody() -> None:
     """G9: the ledger has them."""
-    play = rescuer_committing().committed(succeeded=False)
+    play = recovery_agent_committing().committed(succeeded=False)
     assert play.told == "gave up; release 1 (recovery)"
-    assert play.stage.generations.nobodys("r")
-    assert play.stage.generations.dirty == 2
+    assert play.machine.generations.nobodys("r")
+    assert play.machine.generations.dirty == 2
     assert in_vain(play)
 
 
-def test_a_rescuer_whose_commit_hangs_goes_as_well_and_two_never_overlap() -> None:
+def test_a_recovery_agent_whose_commit_hangs_goes_as_well_and_two_never_overlap() -> None:
     """G8"""
-    play = rescuer_stuck().recover()
+    play = recovery_agent_stuck().recover()
     assert play.built(2).told == "release 2 (recovery)"
     assert play.committed(succeeded=False).told == "gave up"
 
 
-def test_a_rescuer_finds_nothing_to_do_if_a_turn_was_faster() -> None:
+def test_a_recovery_agent_finds_nothing_to_do_if_a_turn_was_faster() -> None:
     """G9"""
-    play = rescuing().begin("t").entered().built(2).built(1)
+    play = recovering().begin("t").entered().built(2).built(1)
     assert play.told == "release 1 (recovery)"
     assert not in_vain(play)
     assert play.end().do("flush").told == ""
     assert play.recorded().told == "over t; 2 commits to 2 of r@1"
 
 
-def test_a_rescuer_waits_behind_older_turns_of_an_agent_that_is_in_one() -> None:
+def test_a_recovery_agent_waits_behind_older_turns_of_an_agent_that_is_in_one() -> None:
     """G5"""
-    play = rescuer_in_line().end().recorded()
+    play = recovery_agent_in_line().end().recorded()
     assert play.told == "over t; 1 commits to 1 of s@1"
     assert play.committed().told == "2 commits to 2 of r@1"
     assert play.committed().told == "release 2 (recovery)"
 
 
-def test_a_rescuer_that_was_given_up_and_comes_back_has_nothing_to_do_with_it() -> None:
+def test_a_recovery_agent_that_was_given_up_and_comes_back_has_nothing_to_do_with_it() -> None:
     """G9"""
-    play = rescuing_late()
-    assert not play.stage.blank
+    play = recovering_late()
+    assert not play.machine.forgettable
     assert play.built(1).told == "release 1 (discard)"
-    assert play.stage.generations.nobodys("r")
+    assert play.machine.generations.nobodys("r")
 
 
-def test_a_rescuer_that_is_built_in_a_drain_commits_and_is_closed() -> None:
+def test_a_recovery_agent_that_is_built_in_a_drain_commits_and_is_closed() -> None:
     """D1"""
-    play = draining_rescuing().built(1)
+    play = draining_recovering().built(1)
     assert play.told == "1 commits to 2 of r@1"
     assert play.committed().told == "close 1 (recovery)"
 
 
 @pytest.mark.parametrize("how", ["close", "drain"])
-def test_a_rescuer_stays_one_when_the_session_is_ended(how: str) -> None:
-    """G9: whoever asked for the rescue is answered when an agent goes whose reason is RECOVERY."""
-    play = rescuer_committing()
+def test_a_recovery_agent_stays_one_when_the_session_is_ended(how: str) -> None:
+    """G9: whoever asked for the recovery is answered when an agent goes whose reason is RECOVERY."""
+    play = recovery_agent_committing()
     play = play.close() if how == "close" else play.do("drain")
     assert play.committed().told == "close 1 (recovery)"
 
 
-def test_a_rescuer_of_a_session_that_was_ended_leaves_the_turns_to_nobody_if_its_commit_fails() -> None:
+def test_a_recovery_agent_of_an_ended_session_leaves_the_turns_to_nobody_if_its_commit_fails() -> None:
     """G9"""
-    play = rescuer_committing().close().committed(succeeded=False)
+    play = recovery_agent_committing().close().committed(succeeded=False)
     assert play.told == "gave up; close 1 (recovery)"
-    assert play.stage.generations.nobodys("r")
+    assert play.machine.generations.nobodys("r")
     assert in_vain(play)
 
 
-def test_a_rescuer_that_is_built_after_commits_were_abandoned_is_closed() -> None:
+def test_a_recovery_agent_that_is_built_after_commits_were_abandoned_is_closed() -> None:
     """D2, S2: no commit begins any more that it could wait for."""
-    play = draining_rescuing().do("force").do("abandon").built(1)
+    play = draining_recovering().do("force").do("abandon").built(1)
     assert play.told == "close 1 (recovery)"
-    assert play.stage.generations.nobodys("r")
+    assert play.machine.generations.nobodys("r")
     assert in_vain(play)
 
 
-def test_a_rescuer_that_is_abandoned_leaves_the_turns_to_nobody() -> None:
-    """G9: nothing was committed, and so whoever asked for the rescue is not told that it was."""
-    play = draining_rescuing().built(1).do("force").do("abandon")
+def test_a_recovery_agent_that_is_abandoned_leaves_the_turns_to_nobody() -> None:
+    """G9: nothing was committed, and so whoever asked for the recovery is not told that it was."""
+    play = draining_recovering().built(1).do("force").do("abandon")
     assert play.told == "close 1 (recovery)"
-    assert play.stage.generations.nobodys("r")
+    assert play.machine.generations.nobodys("r")
     assert in_vain(play)
 
 
-def test_what_a_rescuer_could_not_commit_is_not_overtaken_by_later_turns_of_its_session_id() -> None:
+def test_what_a_recovery_agent_could_not_commit_is_not_overtaken_by_later_turns() -> None:
     """G5: the agent that has completed those answers for all of them."""
     play = empty().resume("s").recover("s").built(1).begin("t").entered().built(2).end().recorded()
-    assert picture(play.stage)["segments"] == "1..2/s2@1!,2..3/s3@1"
+    assert segments(play) == "1..2/s2@1!,2..3/s3@1"
     play.committed(succeeded=False)
     assert in_vain(play)
     assert play.do("flush").told == "2 commits to 2 of s@1"
     assert play.committed().told == "2 commits to 3 of s@1"
 
 
-def test_two_session_ids_are_rescued_each_by_its_own_agent() -> None:
+def test_two_session_ids_are_recovered_each_by_its_own_agent() -> None:
     """G5"""
     play = resumed().resume("q").recover("r").recover("q")
     assert play.built(1).told == "1 commits to 2 of r@1"
@@ -573,54 +454,54 @@ def test_two_session_ids_are_rescued_each_by_its_own_agent() -> None:
 def test_a_drain_waits_for_the_answer_of_the_store_and_ends_by_force() -> None:
     """D2"""
     play = entering_idle().do("drain")
-    assert play.do("force").told == "close 1 (shutdown); end life 0"
+    assert play.do("force").told == "close 1 (shutdown); end session 0"
     assert play.entered().told == ""
 
 
 def test_a_turn_that_is_recorded_in_a_drain_is_committed() -> None:
     """D1"""
     play = draining_recording().recorded()
-    assert play.told == "over t; end life 0; 1 commits to 2 of s@1"
+    assert play.told == "over t; end session 0; 1 commits to 2 of s@1"
     assert play.committed().told == "close 1 (shutdown)"
 
 
 def test_a_drain_ends_no_turn_by_force_that_is_being_recorded() -> None:
     """D2, G9: it was given back in time. It counts when the session gives the recording up."""
     play = draining_recording()
-    before = picture(play.stage)
+    before = snapshot(play.machine)
     assert play.do("force").told == ""
-    assert picture(play.stage) == before
+    assert snapshot(play.machine) == before
     play.recorded(Recorded.NOT_NOW)
-    assert play.told == "over t; end life 0; 1 commits to 2 of s@1"
-    assert play.stage.generations.generation == 2
+    assert play.told == "over t; end session 0; 1 commits to 2 of s@1"
+    assert play.machine.generations.generation == 2
 
 
 def test_an_agent_that_is_built_after_commits_were_abandoned_is_closed() -> None:
     """D2, S2: it has taken over what was resumed."""
     play = building_resumed().do("drain").do("force").do("abandon").built(1)
-    assert play.told == "insert 1; close 1 (shutdown); end life 0"
+    assert play.told == "insert 1; close 1 (shutdown); end session 0"
 
 
 def test_an_agent_whose_turn_is_recorded_after_commits_were_abandoned_is_closed() -> None:
     """D2, S2"""
     play = draining_recording().do("abandon").recorded()
-    assert play.told == "over t; close 1 (shutdown); end life 0"
-    assert play.stage.generations.dirty == 2
+    assert play.told == "over t; close 1 (shutdown); end session 0"
+    assert play.machine.generations.dirty == 2
 
 
 def test_a_failed_session_serves_nobody_when_the_store_answers() -> None:
     play = entering_and_line().do("fail")
     assert play.told == "refuse t: failed; refuse w: failed"
     assert play.entered().told == ""
-    assert play.stage.state == "failed"
+    assert play.machine.state == "failed"
 
 
 def test_a_commit_does_not_start_in_a_turn_of_its_owner_whoever_else_comes_to_commit() -> None:
-    """G8: a rescuer has taken over what lies before it."""
+    """G8: a recovery agent has taken over what lies before it, and is the next to commit."""
     play = resumed_beside().recover().begin_at_once("t").end().recorded()
     assert play.do("flush").told == "1 commits to 3 of s@1"
     play.begin_at_once("u").built(2)
-    assert play.start_commit().told == "not now"
+    assert play.start_commit().told == "not now; 2 commits to 2 of r@1"
 
 
 def test_a_commit_starts_while_somebody_else_is_in_a_turn_who_answers_for_older_ones() -> None:
@@ -634,6 +515,6 @@ def test_a_commit_starts_while_somebody_else_is_in_a_turn_who_answers_for_older_
 def test_a_release_is_called_off_when_a_turn_that_fits_moves_up() -> None:
     """C8: the turn before it, for which the agent would have gone anyway, was withdrawn."""
     play = dirty().release().begin("other", "b").begin("t")
-    assert play.stage.state == "entering"
+    assert play.machine.state == "entering"
     play.do("withdraw", play.turn("other")).committed()
     assert play.entered().told == "grant t reused"

@@ -1,26 +1,19 @@
-"""The stage, cell by cell: every state that a session can be in, and everything that can happen in it.
-
-The table is in `stage_cells.py`, and what its words mean in `stage_play.py`. Here: the table holds, then
-what takes more than one step, and one plain test for each bug that there was.
+"""The machine of a session, step by step: what takes more than one input, and one plain test for each
+bug that there was. `machine_play.py` has the words.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from greenroom.actors.effects import Commit, TearDown
-from tests.actors.stage_cells import TABLE
-from tests.actors.stage_play import (
-    INPUTS,
-    STATES,
+from greenroom.actors._machine import CommitState
+from greenroom.actors._machine.effects import Commit, TearDown
+from tests.actors.machine_play import (
     Play,
     building,
     building_and_evict,
     building_for_nobody,
     building_the_next,
-    cells_of,
     closing,
     committing,
     draining_turn,
@@ -30,8 +23,6 @@ from tests.actors.stage_play import (
     idle,
     leaving,
     orphan,
-    outcome,
-    picture,
     resources,
     retained,
     retained_beside,
@@ -47,77 +38,6 @@ from tests.actors.stage_play import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-def test_the_table_has_every_input_and_only_states_that_there_are() -> None:
-    assert list(TABLE) == list(INPUTS)
-    for given, row in TABLE.items():
-        assert row.keys() - {"*"} <= set(cells_of(given)), given
-
-
-@pytest.mark.parametrize("given", INPUTS)
-def test_in_every_state_what_happens_has_this_outcome(given: str) -> None:
-    row = TABLE[given]
-    expected = {state: row.get(state) or row["*"] for state in cells_of(given)}
-    assert {state: outcome(state, given) for state in cells_of(given)} == expected
-
-
-SEEN = """
-empty                known     blank unused
-known                known
-orphan               known
-building             building  busy
-building-and-line    building  busy
-building-for-nobody  building  busy
-building-and-evict   building  busy
-building-and-close   building  busy
-building-the-next    building  busy
-turn                 in turn
-turn-again           in turn
-turn-and-line        in turn
-turn-and-other-line  in turn
-turn-and-evict       in turn
-turn-and-close       in turn
-turn-and-flush       in turn
-turn-and-commit      in turn   busy
-idle                 idle
-dirty                idle
-flushing             idle      busy
-flushing-more        idle      busy
-stuck                idle
-leaving              leaving   busy
-committing           leaving   busy
-closing              leaving   busy unused
-retained             retained  retained
-retained-beside      idle      retained
-retained-stuck       retained  retained
-tearing              leaving   busy
-resources            closing   busy unused
-failed               failed
-failed-in-turn       failed
-draining-turn        in turn
-draining-build       building  busy
-draining-commit      leaving   busy unused
-drained              known     blank unused
-"""
-
-
-@pytest.mark.parametrize("line", SEEN.strip().splitlines(), ids=lambda line: line.split()[0])
-def test_what_people_and_the_supervisor_see(line: str) -> None:
-    name, word, flags = line[:21].strip(), line[21:31].strip(), line[31:].split()
-    stage = STATES[name]().stage
-    assert stage.state == word
-    assert stage.busy == ("busy" in flags)
-    assert stage.blank == ("blank" in flags)
-    assert stage.retained == ("retained" in flags)
-    assert stage.unused == ("unused" in flags)
-
-
-def test_every_state_is_seen() -> None:
-    assert [line.split()[0] for line in SEEN.strip().splitlines()] == list(STATES)
-
-
-# What takes more than one step.
 
 
 def owners(did: Iterable[object]) -> list[int]:
@@ -142,7 +62,7 @@ def test_a_turn_behind_one_that_left_takes_its_build_only_if_that_fits() -> None
     for signature, builder in (("a", "w"), (None, "w"), ("b", None)):
         play = building().begin("w", signature)
         play.do("withdraw", play.turn("t"))
-        assert (play.stage.builder and play.stage.builder.spec) == builder
+        assert (play.machine.next_turn and play.machine.next_turn.spec) == builder
 
 
 def test_an_agent_that_was_built_for_nobody_goes_to_whoever_waits() -> None:
@@ -174,48 +94,44 @@ def test_an_eviction_takes_effect_although_somebody_waits() -> None:
 def test_whoever_waits_gets_the_next_session_when_this_one_ends() -> None:
     """T7"""
     play = turn_and_line().close().end()
-    assert play.told == "over t; end life 0; build 2 for w; 1 commits to 1"
+    assert play.told == "over t; end session 0; build 2 for w; 1 commits to 1"
     assert play.built(2).told == "insert 2; grant w"
     assert play.committed().told == "close 1 (explicit)"
     assert play.do("torn_down", 1).told == "resources 0"
-    assert play.do("resources_closed", 0).told == "life 0 over (explicit)"
-    assert play.stage.turn is play.turn("w")
+    assert play.do("resources_closed", 0).told == "session 0 over (explicit)"
+    assert play.machine.turn is play.turn("w")
 
 
 def test_a_wish_to_close_is_stronger_than_one_to_evict_whichever_comes_first() -> None:
     """T7"""
     for play in (turn_and_evict().close(), turn_and_close().do("evict")):
-        assert play.end(completed=False).told == "over t; close 1 (explicit); end life 0"
+        assert play.end(completed=False).told == "over t; close 1 (explicit); end session 0"
 
 
 def test_a_release_is_called_off_while_the_agent_is_whole_and_its_commit_goes_on() -> None:
     """G3"""
     play = turn_and_commit().end()
     assert play.committed().told == ""
-    assert (play.stage.agent, play.stage.generations.dirty) == (1, 1)
+    assert (play.machine.agent, play.machine.generations.dirty) == (1, 1)
 
 
 def test_a_commit_that_was_sent_before_a_turn_began_waits_for_its_end() -> None:
     play = flushing().begin("t")
     assert play.start_commit().told == "not now"
-    assert play.stage.generations.in_flight is None
-    assert picture(play.stage)["started"] == "-"
     assert play.end().told == "over t; 1 commits to 2"
     assert play.start_commit().told == "go"
-    assert play.stage.started
-    play.committed()
-    assert not play.stage.started
+    assert play.committed().machine.commit is CommitState.NONE
 
 
-def test_a_hook_that_runs_is_known_to_run_until_it_comes_back_however_late() -> None:
+def test_a_hook_that_hangs_stays_the_commit_in_flight_until_it_comes_back_however_late() -> None:
     """G8"""
     play = flushing().start_commit().do("commit_stuck")
-    assert picture(play.stage)["started"] == "yes"
+    assert play.do("flush").do("retry").told == ""
     play.committed(succeeded=False)
-    assert picture(play.stage)["started"] == "-"
+    assert play.machine.commit is CommitState.NONE
 
 
-def test_a_leaver_commits_while_the_next_agent_is_in_a_turn() -> None:
+def test_a_departure_commits_while_the_next_agent_is_in_a_turn() -> None:
     """C7"""
     play = building_the_next().built(2)
     assert play.start_commit().told == "go"
@@ -252,7 +168,7 @@ def test_a_flush_goes_through_all_segments_and_stops_at_a_failure() -> None:
     assert play.do("flush").told == "1 commits to 1"
     assert play.committed().told == "release 1 (discard); 2 commits to 2"
     assert play.committed(succeeded=False).told == "gave up"
-    assert play.stage.flush_to == 0
+    assert play.machine.flush_to == 0
     assert play.do("flush").told == "2 commits to 2"
 
 
@@ -273,22 +189,22 @@ def test_turns_that_nobody_completed_are_the_agents_that_is_there() -> None:
 def test_a_session_is_not_forgotten_while_an_agent_from_elsewhere_commits() -> None:
     """G6"""
     play = Play().do("complete_elsewhere", 7).do("drain").do("resources_closed", 0)
-    assert (play.stage.busy, play.stage.blank) == (True, False)
+    assert (play.machine.busy, play.machine.forgettable) == (True, False)
     play.committed()
-    assert (play.stage.busy, play.stage.blank) == (False, True)
+    assert (play.machine.busy, play.machine.forgettable) == (False, True)
 
 
 def test_an_agent_that_came_and_went_leaves_no_trace() -> None:
     """C9"""
     play = tearing()
     assert play.do("torn_down", 1).told == ""
-    assert play.stage.blank
+    assert play.machine.forgettable
 
 
 def test_a_session_that_ended_is_forgotten_when_its_resources_are_closed() -> None:
     """C9"""
     play = idle().close().do("torn_down", 1).do("resources_closed", 0)
-    assert play.stage.blank
+    assert play.machine.forgettable
 
 
 def test_a_failed_session_takes_turns_again_after_it_was_ended() -> None:
@@ -299,18 +215,18 @@ def test_a_failed_session_takes_turns_again_after_it_was_ended() -> None:
 def test_a_drain_in_a_turn_commits_what_that_completes() -> None:
     """D1"""
     play = draining_turn().end()
-    assert play.stage.flush_to == 1
-    assert play.told == "over t; end life 0; 1 commits to 2"
+    assert play.machine.flush_to == 1
+    assert play.told == "over t; end session 0; 1 commits to 2"
     assert play.committed().told == "close 1 (shutdown)"
     assert play.do("torn_down", 1).told == "resources 0"
-    assert play.do("resources_closed", 0).told == "life 0 over (shutdown)"
-    assert play.stage.blank
+    assert play.do("resources_closed", 0).told == "session 0 over (shutdown)"
+    assert play.machine.forgettable
 
 
 def test_who_is_being_torn_down_is_not_torn_down_again_when_the_rest_is_abandoned() -> None:
     """S2"""
     play = retained_beside().do("drain")
-    assert play.told == "close 2 (shutdown); end life 0; 1 commits to 1"
+    assert play.told == "close 2 (shutdown); end session 0; 1 commits to 1"
     assert torn(play.do("abandon").did) == [1]
 
 
@@ -318,7 +234,7 @@ def test_a_forced_turn_that_is_given_back_later_changes_nothing() -> None:
     """T8"""
     play = draining_turn().do("force")
     assert play.end().did is None
-    assert play.stage.generations.generation == 1
+    assert play.machine.generations.generation == 1
 
 
 # One for each bug that there was.
@@ -329,7 +245,7 @@ def test_a_drain_asks_no_agent_to_commit_that_it_has_torn_down() -> None:
     play = building_the_next().built(2).do("drain")
     assert play.committed(succeeded=False).told == "1 commits to 1"
     assert play.committed(succeeded=False).told == "gave up; release 1 (spec)"
-    assert play.end("w").told == "over w; end life 0; gave up; close 2 (shutdown)"
+    assert play.end("w").told == "over w; end session 0; gave up; close 2 (shutdown)"
 
 
 def test_a_commit_that_comes_back_after_it_was_abandoned_begins_no_other() -> None:
@@ -383,21 +299,21 @@ def test_whoever_waits_for_a_commit_hears_if_nobody_can_go_on_with_it() -> None:
 def test_while_a_commit_is_stuck_a_retry_changes_nothing() -> None:
     """G8: a session whose commit hangs would look busy for ever, and settle() would wait for it."""
     play = retained().do("flush").do("commit_stuck").do("retry")
-    assert (play.stage.busy, play.stage.retained) == (False, 1)
+    assert (play.machine.busy, play.machine.retained) == (False, 1)
 
 
 def test_resources_that_are_closed_twice_count_once() -> None:
     """S2: given up after their time, and closed late, while those of the next session are."""
     play = resources().do("resources_closed", 0).close()
     assert play.do("resources_closed", 0).told == ""
-    assert play.stage.busy
+    assert play.machine.busy
 
 
 def test_a_release_behind_a_stuck_commit_is_retained_and_counted() -> None:
     """G9"""
     play = stuck().release()
     assert play.told == "yes; retain 1 (idle)"
-    assert play.stage.retained == 1
+    assert play.machine.retained == 1
 
 
 def test_whoever_waits_for_a_commit_hears_that_it_is_abandoned() -> None:
@@ -407,7 +323,7 @@ def test_whoever_waits_for_a_commit_hears_that_it_is_abandoned() -> None:
 
 
 def test_a_commit_that_is_put_off_after_its_time_leaves_nobody_retained_for_ever() -> None:
-    """G9: agent 2 took turns without an owner, leaver 1 waits behind it; a turn began meanwhile."""
+    """G9: agent 2 took turns without an owner, departure 1 waits behind it; a turn began meanwhile."""
     play = orphan().begin("t").built(1).end().do("adopt", "b")
     assert play.told == "number 2; insert 2 (explicit); 2 commits to 1"
     assert play.do("commit_stuck").told == "gave up; retain 1 (explicit)"
@@ -445,7 +361,7 @@ def test_an_agent_that_is_known_for_its_commits_only_commits_what_it_completed()
     assert play.start_commit().told == "go"
 
 
-def test_a_leaver_behind_an_agent_that_is_known_for_its_commits_only_is_retained_with_it() -> None:
+def test_a_departure_behind_an_agent_that_is_known_for_its_commits_only_is_retained_with_it() -> None:
     """G9"""
     play = Play().do("complete_elsewhere", 7).begin("t").built(1).end(discard=True)
     assert play.told == "over t; 7 commits to 1"
@@ -457,22 +373,19 @@ def test_an_agent_of_a_later_session_that_came_and_went_leaves_no_trace_either()
     """C9: turns were completed under this key, but not in this session."""
     play = closing().committed().do("torn_down", 1).do("resources_closed", 0)
     play.begin("new").built(2).end("new", completed=False).release()
-    assert not play.stage.unused
+    assert not play.machine.unused
     play.do("torn_down", 2)
-    assert (play.stage.blank, play.stage.unused) == (True, True)
+    assert (play.machine.forgettable, play.machine.unused) == (True, True)
 
 
 def test_an_agent_of_an_ended_session_that_goes_says_nothing_of_the_next() -> None:
     """C9"""
     play = closing().begin("new").built(2).end("new", completed=False).committed()
     play.do("torn_down", 1)
-    assert play.stage.known
+    assert play.machine.remembered
 
 
-# Suspected, and not repaired yet.
-
-
-def test_a_leaver_that_completes_a_turn_elsewhere_is_not_asked_after_it_is_torn_down() -> None:
+def test_a_departure_that_completes_a_turn_elsewhere_is_not_asked_after_it_is_torn_down() -> None:
     """D1: its commit failed twice, it is torn down; then the turn of the next agent ends."""
     play = building_the_next().built(2).do("complete_elsewhere", 1).do("drain")
     play.committed(succeeded=False)
@@ -501,19 +414,19 @@ def test_whoever_wants_a_commit_after_all_were_abandoned_hears_that_there_is_non
 
 
 def test_a_build_that_is_given_up_after_it_has_returned_changes_nothing() -> None:
-    stage = Play().begin("t").stage
-    stage.built(1, succeeded=True)
+    machine = Play().begin("t").machine
+    machine.built(1, succeeded=True)
 
-    assert stage.built(1, succeeded=False, returned=False) == []
-    assert stage.agent == 1
-    assert stage.late is None
+    assert machine.built(1, succeeded=False, returned=False) == []
+    assert machine.agent == 1
+    assert machine.late_builds == ()
 
 
 def test_a_session_waits_for_a_build_that_was_given_up() -> None:
     """C9, S5"""
-    stage = Play().begin("t").stage
-    stage.built(1, succeeded=False, returned=False)
-    assert not stage.blank
+    machine = Play().begin("t").machine
+    machine.built(1, succeeded=False, returned=False)
+    assert not machine.forgettable
 
-    stage.built(1, succeeded=False)
-    assert stage.blank
+    machine.built(1, succeeded=False)
+    assert machine.forgettable

@@ -1,4 +1,4 @@
-"""The stage with a store, beside a model of a session, of its ledger, and of another room.
+"""The machine with a store, beside a model of a session, of its ledger, and of another room.
 
 The machine plays the shell, the clerk and the world. The ledger is two rows: who has the session id,
 under which epoch, and how many of its turns are completed, intended and committed. The other room takes
@@ -15,36 +15,36 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from greenroom.actors.effects import (
+from greenroom.actors._machine import CommitState, Mode, Phase, Place, SessionMachine
+from greenroom.actors._machine.effects import (
     HIT,
+    RESTED,
     AnswerRelease,
     Build,
     CloseResources,
     Commit,
     CommitGaveUp,
     Effect,
-    EndLife,
+    EndSession,
     Enter,
     EnterLater,
     Entry,
     Grant,
     Insert,
     Interrupt,
-    LifeOver,
     Pause,
-    Phase,
     Record,
     Recorded,
     Refusal,
     Refuse,
     Retain,
+    SessionOver,
     TearDown,
     TurnOver,
-    Wait,
 )
-from greenroom.actors.stage import Stage
+from greenroom.actors._machine.rules import settle
 from greenroom.messages import BeginTurn, Reason
-from tests.actors.test_stage_model import frozen
+from tests.actors.machine_play import snapshot
 
 MOST_WAITING = 3
 SESSION_IDS = ["s", "s", "r"]
@@ -96,7 +96,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stage = Stage(checked=True)
+        self.machine = SessionMachine(has_store=True)
         self.rows = {session_id: Row() for session_id in SESSION_IDS}
         self.accounts: dict[str, Account] = {}
         # Turns: each waits in the line, has the place, or has met its fate.
@@ -116,9 +116,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.held: set[int] = set()
         self.builds: set[int] = set()
         self.late_builds: set[int] = set()
-        self.rescues: dict[str, int] = {}
-        """Session ids that are being rescued, and by which agent."""
-        self.rescue_builds: set[int] = set()
+        self.recoveries: dict[str, int] = {}
+        """Session ids that are being recovered, and by which agent."""
+        self.recovery_builds: set[int] = set()
         self.tearing: set[int] = set()
         self.torn: list[int] = []
         self.agents: list[int] = []
@@ -138,14 +138,16 @@ class StoreMachine(RuleBasedStateMachine):
         self.closing: set[int] = set()
         self.over: set[int] = set()
         self.draining = self.forced = self.abandoned = False
+        self.unsettled = False
+        """A turn has an owner since, and was not asked for: a commit that was wanted can begin."""
 
     # The shell.
 
     def perform(self, effects: list[Effect] | tuple[Effect, ...]) -> None:
         for effect in effects:
             getattr(self, f"on_{type(effect).__name__}")(effect)
-        if self.stage.agent != self.place:
-            assert self.stage.agent == 0
+        if self.machine.agent != self.place:
+            assert self.machine.agent == 0
             assert self.current is None, "C4: taken away in a turn"
             self.place = 0
         self.flushing = [done for done in self.flushing if done in self.pending]
@@ -170,21 +172,18 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.current is None, "two turns at once"
         assert effect.turn is self.line.pop(0), "T3: first come, first served"
         assert effect.turn.session_id == self.entered, "the store was not asked"
-        assert effect.turn.signature in (None, self.stage.signature)
-        assert self.stage.agent in self.held
+        assert effect.turn.signature in (None, self.machine.signature)
+        assert self.machine.agent in self.held
         assert not self.draining
         self.current = effect.turn
         if effect.reused:
-            self.hand_to(self.stage.agent)
+            self.hand_to(self.machine.agent)
 
     def hand_to(self, owner: int, session_id: str | None = None) -> None:
         """What was resumed has an owner now."""
         for done in self.pending:
             if done.owner is None and done.session_id is not None:
                 done.owner = owner if session_id in (None, done.session_id) else None
-
-    def on_Wait(self, effect: Wait) -> None:
-        assert effect.turn is self.line[-1]
 
     def on_Refuse(self, effect: Refuse) -> None:
         self.line.remove(effect.turn)
@@ -201,7 +200,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def on_Build(self, effect: Build) -> None:
         assert not self.builds, "one build at a time"
-        assert not self.stage.agent, "two agents in one place"
+        assert not self.machine.agent, "two agents in one place"
         assert effect.turn is self.line[0]
         assert effect.turn.session_id == self.entered, "the store was not asked"
         self.builds.add(effect.incarnation)
@@ -214,12 +213,12 @@ class StoreMachine(RuleBasedStateMachine):
     def on_Commit(self, effect: Commit) -> None:
         assert self.in_flight is None, "G8: one commit at a time"
         assert effect.owner in self.held, "its owner is torn down"
-        assert not (self.stage.turn and effect.owner == self.stage.agent), "its owner is in a turn"
+        assert not (self.machine.turn and effect.owner == self.machine.agent), "its owner is in a turn"
         assert not self.abandoned, "D2: none begins any more"
-        segment, due = self.stage.generations.in_flight, self.due()
+        segment, due = self.machine.generations.in_flight, self.due()
         assert segment is not None
         assert due is not None, "nobody answers for it"
-        end = segment.last - self.stage.generations.committed
+        end = segment.last - self.machine.generations.committed
         run, rest = self.pending[due:end], self.pending[end:]
         first = run[0]
         assert first.owner in (None, effect.owner), "G5: oldest first, by its own owner"
@@ -273,26 +272,27 @@ class StoreMachine(RuleBasedStateMachine):
         assert effect.incarnation in self.held, "torn down twice"
         assert not (self.current and effect.incarnation == self.place), "C4: in a turn"
         owed = any(done.owner == effect.incarnation for done in self.pending)
-        rescuer = effect.reason is Reason.RECOVERY
-        assert not owed or self.draining or rescuer, "C8: commit first"
-        leaver = (self.stage.leavers or {})[effect.incarnation]
-        assert leaver.in_vain == (owed and rescuer)
-        if rescuer:
+        recovers = effect.reason is Reason.RECOVERY
+        assert not owed or self.draining or recovers, "C8: commit first"
+        departure = self.machine.departure(effect.incarnation)
+        assert departure is not None
+        assert departure.in_vain == (owed and recovers)
+        if recovers:
             self.leave_to_nobody(effect.incarnation)
         self.held.remove(effect.incarnation)
         self.tearing.add(effect.incarnation)
         self.torn.append(effect.incarnation)
 
-    def leave_to_nobody(self, rescuer: int) -> None:
+    def leave_to_nobody(self, agent: int) -> None:
         """The agent in the place takes it over, unless it has left its place before."""
         for done in self.pending:
-            done.owner = None if done.owner == rescuer else done.owner
-        if self.stage.agent == self.place != 0 or self.place in self.owners():
+            done.owner = None if done.owner == agent else done.owner
+        if self.machine.agent == self.place != 0 or self.place in self.owners():
             self.hand_to(self.place)
 
     def owners(self) -> set[int | None]:
-        """Who has, in the stage's books, something that is nobody's in ours."""
-        generations, owners, start = self.stage.generations, set[int | None](), 0
+        """Who has, in the machine's books, something that is nobody's in ours."""
+        generations, owners, start = self.machine.generations, set[int | None](), 0
         for segment in generations.segments:
             end = segment.last - generations.committed
             owners |= {segment.owner for done in self.pending[start:end] if done.owner is None}
@@ -302,18 +302,20 @@ class StoreMachine(RuleBasedStateMachine):
     def on_Interrupt(self, effect: Interrupt) -> None:
         assert effect.incarnation == self.place
 
-    def on_EndLife(self, effect: EndLife) -> None:
-        assert effect.life == self.lives
+    def on_EndSession(self, effect: EndSession) -> None:
+        assert effect.number == self.lives
         self.lives += 1
 
     def on_CloseResources(self, effect: CloseResources) -> None:
-        assert effect.life not in self.closing | self.over
-        leavers = (self.stage.leavers or {}).values()
-        assert all(leaver.life != effect.life for leaver in leavers), "S2: agents before resources"
-        self.closing.add(effect.life)
+        assert effect.number not in self.closing | self.over
+        departures = self.machine.departures
+        assert all(departure.session != effect.number for departure in departures), (
+            "S2: agents before resources"
+        )
+        self.closing.add(effect.number)
 
-    def on_LifeOver(self, effect: LifeOver) -> None:
-        self.over.add(effect.life)
+    def on_SessionOver(self, effect: SessionOver) -> None:
+        self.over.add(effect.number)
 
     def on_AnswerRelease(self, effect: AnswerRelease) -> None:
         """The rule looks at it."""
@@ -330,7 +332,7 @@ class StoreMachine(RuleBasedStateMachine):
         if account is not None:
             self.lose(session_id)
         self.accounts[session_id] = Account(row.epoch, row.generation)
-        self.stage.resume(
+        self.machine.resume(
             session_id,
             row.epoch,
             generation=row.generation,
@@ -356,7 +358,7 @@ class StoreMachine(RuleBasedStateMachine):
     def lose(self, session_id: str) -> None:
         account = self.accounts.pop(session_id)
         self.disown(session_id, account.epoch)
-        self.perform(self.stage.lose(session_id, account.epoch))
+        self.perform(self.machine.lose(session_id, account.epoch))
 
     def is_ours(self, session_id: str, epoch: int) -> bool:
         row = self.rows[session_id]
@@ -397,11 +399,11 @@ class StoreMachine(RuleBasedStateMachine):
     def an_account_is_closed(self, data: st.DataObject) -> None:
         """Nothing depends on it, or nobody here can commit what is uncommitted of it."""
         session_id = data.draw(st.sampled_from(sorted(self.accounts)))
-        if self.in_use(session_id) or session_id in self.rescues or self.place or self.builds:
+        if self.in_use(session_id) or session_id in self.recoveries or self.place or self.builds:
             return
-        generations = self.stage.generations
+        generations = self.machine.generations
         done_with = generations.nobodys(session_id) or not generations.owed_for(session_id)
-        if done_with and not self.stage.entering:
+        if done_with and self.machine.place is not Place.ENTERING:
             self.free(session_id)
 
     def free(self, session_id: str) -> None:
@@ -428,12 +430,12 @@ class StoreMachine(RuleBasedStateMachine):
             held=(),
             loop=None,
         )
-        stage = self.stage
-        free = stage.turn is None and not stage.building and not self.draining and not stage.failed
+        machine = self.machine
+        free = machine.at_rest and machine.mode is Mode.OPEN
         at_once = at_once and free and bool(self.place) and session_id in self.accounts
-        waiting = len(stage.waiting or ())
+        waiting = len(machine.waiting)
         self.line.append(turn)
-        effects = stage.begin(turn, MOST_WAITING, entered=at_once)
+        effects = machine.begin(turn, MOST_WAITING, entered=at_once)
         if effects is HIT:
             assert at_once
             assert self.line == [turn], "T3: nobody is overtaken"
@@ -444,10 +446,10 @@ class StoreMachine(RuleBasedStateMachine):
         if free:
             assert self.asking == session_id
         else:
-            refused = self.draining or stage.failed or reject or waiting >= MOST_WAITING
+            refused = self.draining or machine.mode is Mode.FAILED or reject or waiting >= MOST_WAITING
             assert (turn in self.fates) == bool(refused)
 
-    @precondition(lambda self: not (self.current or self.stage.building or self.draining))
+    @precondition(lambda self: self.machine.at_rest and not self.draining)
     @rule(session_id=st.sampled_from(SESSION_IDS), at_once=st.booleans(), discard=st.booleans())
     def a_whole_turn(self, session_id: str, at_once: bool, discard: bool) -> None:
         """Begin, build if need be, complete and record, with nothing between."""
@@ -474,11 +476,11 @@ class StoreMachine(RuleBasedStateMachine):
             verdict = Entry.STALE
         if verdict in (Entry.FRESH, Entry.STALE):
             self.entered = session_id
-        turn = self.stage.builder
-        before = self.stage.agent
-        self.perform(self.stage.entered(verdict))
+        turn = self.machine.next_turn
+        before = self.machine.agent
+        self.perform(self.machine.entered(verdict))
         if verdict is Entry.STALE and turn is not None:
-            assert not (before and self.stage.agent == before), "H2"
+            assert not (before and self.machine.agent == before), "H2"
         if verdict is Entry.AWAY and turn is not None:
             assert self.fates[turn] == "refused: store"
         if verdict is Entry.HELD and turn is not None and turn.reject:
@@ -488,7 +490,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def the_store_is_asked_again(self) -> None:
         self.pause_before_asking = False
-        self.perform(self.stage.enter_again())
+        self.perform(self.machine.enter_again())
 
     # After a turn.
 
@@ -497,14 +499,15 @@ class StoreMachine(RuleBasedStateMachine):
     def end(self, completed: bool, discard: bool) -> None:
         assert self.current is not None
         turn = self.current
-        effects = self.stage.end(turn, completed=completed, discard=discard)
+        effects = self.machine.end(turn, completed=completed, discard=discard)
         assert effects is not None
+        assert effects is not RESTED
         assert effects == [Record(turn, completed)]
         self.perform(effects)
-        before = frozen(self.stage)
-        assert self.stage.end(turn, completed=not completed, discard=True) is None
-        assert self.stage.withdraw(turn) == []
-        assert frozen(self.stage) == before, "T8"
+        before = snapshot(self.machine)
+        assert self.machine.end(turn, completed=not completed, discard=True) is None
+        assert self.machine.withdraw(turn) == []
+        assert snapshot(self.machine) == before, "T8"
 
     @precondition(lambda self: self.recording is not None)
     @rule(reached=st.sampled_from([True, True, False]))
@@ -524,17 +527,17 @@ class StoreMachine(RuleBasedStateMachine):
             if reached and account is not None:
                 self.rows[session_id].generation = account.generation
         if account is None:
-            effects = self.stage.recorded(outcome)
+            effects = self.machine.recorded(outcome)
         else:
-            effects = self.stage.recorded(outcome, session_id, account.generation, account.epoch)
+            effects = self.machine.recorded(outcome, session_id, account.generation, account.epoch)
         self.perform(effects)
         assert turn in self.fates
         assert outcome is not Recorded.LOST or not self.place
-        before = frozen(self.stage)
-        assert self.stage.recorded(outcome) == []
-        assert self.stage.end(turn, completed=True, discard=True) is None, "T8"
-        assert self.stage.withdraw(turn) == self.stage.expire(turn) == []
-        assert frozen(self.stage) == before
+        before = snapshot(self.machine)
+        assert self.machine.recorded(outcome) == []
+        assert self.machine.end(turn, completed=True, discard=True) is None, "T8"
+        assert self.machine.withdraw(turn) == self.machine.expire(turn) == []
+        assert snapshot(self.machine) == before
 
     def count_turn(self, session_id: str, account: Account | None) -> None:
         self.generation += 1
@@ -552,19 +555,19 @@ class StoreMachine(RuleBasedStateMachine):
         in_turn = [] if self.current is None or self.recording is not None else [self.current]
         turn = data.draw(st.sampled_from([*self.line, *in_turn]))
         if turn is self.current:
-            effects = self.stage.withdraw(turn)
+            effects = self.machine.withdraw(turn)
             assert effects == [Record(turn, completed=False)]
             self.perform(effects)
         else:
             self.line.remove(turn)
             self.note(turn, "withdrawn")
-            assert self.stage.withdraw(turn) == []
+            assert self.machine.withdraw(turn) == []
 
     @precondition(lambda self: self.line)
     @rule(data=st.data())
     def expire(self, data: st.DataObject) -> None:
         turn = data.draw(st.sampled_from(self.line))
-        effects = self.stage.expire(turn)
+        effects = self.machine.expire(turn)
         assert effects == [Refuse(turn, Refusal.TIMEOUT)]
         self.perform(effects)
 
@@ -582,7 +585,7 @@ class StoreMachine(RuleBasedStateMachine):
         elif outcome == "given up":
             self.late_builds.add(incarnation)
         self.perform(
-            self.stage.built(incarnation, succeeded=outcome == "built", returned=outcome != "given up")
+            self.machine.built(incarnation, succeeded=outcome == "built", returned=outcome != "given up")
         )
 
     @precondition(lambda self: self.late_builds)
@@ -595,11 +598,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(signature=st.sampled_from([None, "a", "b"]))
     def adopt(self, signature: str | None) -> None:
-        before = frozen(self.stage)
-        adopted = self.stage.adopt(signature)
+        before = snapshot(self.machine)
+        adopted = self.machine.adopt(signature)
         if adopted is None:
-            assert self.current or self.stage.building or self.draining or self.stage.failed
-            assert frozen(self.stage) == before
+            assert not self.machine.at_rest or self.machine.mode is not Mode.OPEN
+            assert snapshot(self.machine) == before
             return
         incarnation, effects = adopted
         self.held.add(incarnation)
@@ -607,19 +610,19 @@ class StoreMachine(RuleBasedStateMachine):
         self.perform(effects)
         assert self.place == incarnation
 
-    # Rescues.
+    # Recoveries.
 
     @rule(session_id=st.sampled_from(SESSION_IDS))
     def recover(self, session_id: str) -> None:
         row = self.rows[session_id]
-        if session_id in self.accounts or session_id in self.rescues or row.holder == OTHER:
+        if session_id in self.accounts or session_id in self.recoveries or row.holder == OTHER:
             return
         self.open_account(session_id)
-        if self.stage.generations.nobodys(session_id) and not self.draining:
-            incarnation = self.stage.recover(session_id)
+        if self.machine.generations.nobodys(session_id) and not self.draining:
+            incarnation = self.machine.recover(session_id)
             assert incarnation not in self.agents
-            self.rescues[session_id] = incarnation
-            self.rescue_builds.add(incarnation)
+            self.recoveries[session_id] = incarnation
+            self.recovery_builds.add(incarnation)
 
     @precondition(lambda self: not self.draining)
     @rule(session_id=st.sampled_from(SESSION_IDS), intends=st.booleans(), built=st.booleans())
@@ -629,27 +632,27 @@ class StoreMachine(RuleBasedStateMachine):
         if session_id in self.accounts:
             self.lose(session_id)
         self.recover(session_id)
-        if built and self.rescues.get(session_id) in self.rescue_builds:
-            self.end_rescue_build(self.rescues[session_id], "built")
+        if built and self.recoveries.get(session_id) in self.recovery_builds:
+            self.end_recovery_build(self.recoveries[session_id], "built")
 
-    @precondition(lambda self: self.rescue_builds)
+    @precondition(lambda self: self.recovery_builds)
     @rule(outcome=st.sampled_from(["built", "built", "failed", "given up"]), data=st.data())
-    def rescuer_is_built(self, outcome: str, data: st.DataObject) -> None:
-        incarnation = data.draw(st.sampled_from(sorted(self.rescue_builds)))
-        self.end_rescue_build(incarnation, outcome)
+    def recovery_agent_is_built(self, outcome: str, data: st.DataObject) -> None:
+        incarnation = data.draw(st.sampled_from(sorted(self.recovery_builds)))
+        self.end_recovery_build(incarnation, outcome)
 
-    def end_rescue_build(self, incarnation: int, outcome: str) -> None:
-        self.rescue_builds.remove(incarnation)
-        session_id = next(name for name, number in self.rescues.items() if number == incarnation)
+    def end_recovery_build(self, incarnation: int, outcome: str) -> None:
+        self.recovery_builds.remove(incarnation)
+        session_id = next(name for name, number in self.recoveries.items() if number == incarnation)
         if outcome == "built":
             self.hand_to(incarnation, session_id)
         self.a_build_ends(incarnation, outcome)
-        assert incarnation not in (self.stage.rescuers or ())
+        assert incarnation not in dict(self.machine.recoveries)
         if outcome != "built":
-            self.rescue_ends(session_id, succeeded=False)
+            self.recovery_ends(session_id, succeeded=False)
 
-    def rescue_ends(self, session_id: str, *, succeeded: bool) -> None:
-        del self.rescues[session_id]
+    def recovery_ends(self, session_id: str, *, succeeded: bool) -> None:
+        del self.recoveries[session_id]
         if not succeeded and session_id in self.accounts and not self.in_use(session_id):
             self.free(session_id)
 
@@ -658,24 +661,24 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(reason=st.sampled_from([Reason.IDLE, Reason.CAPACITY]))
     def release(self, reason: Reason) -> None:
         entering = self.asking is not None or self.pause_before_asking
-        may = self.place and not self.current and not entering and self.stage.leaving is None
-        before = frozen(self.stage)
-        effects = self.stage.release(reason)
+        may = self.place and not self.current and not entering and self.machine.leaving is None
+        before = snapshot(self.machine)
+        effects = self.machine.release(reason)
         assert effects[0] == AnswerRelease(bool(may))
-        assert may or frozen(self.stage) == before
+        assert may or snapshot(self.machine) == before
         self.perform(effects)
 
     @rule()
     def evict(self) -> None:
-        there = bool(self.current or self.stage.building or self.place)
-        effects = self.stage.evict()
+        there = not self.machine.at_rest or bool(self.place)
+        effects = self.machine.evict()
         assert (effects is not None) == there
         self.perform(effects or [])
 
     @rule(interrupt=st.booleans())
     def close(self, interrupt: bool) -> None:
-        later = bool(self.current or self.stage.building)
-        effects = self.stage.close(Reason.EXPLICIT, interrupt=interrupt)
+        later = not self.machine.at_rest
+        effects = self.machine.close(Reason.EXPLICIT, interrupt=interrupt)
         assert not later or effects == ([Interrupt(self.place)] if interrupt and self.current else [])
         self.perform(effects)
 
@@ -686,19 +689,20 @@ class StoreMachine(RuleBasedStateMachine):
 
     def tear(self, incarnation: int) -> None:
         self.tearing.remove(incarnation)
-        leaver = (self.stage.leavers or {})[incarnation]
-        self.perform(self.stage.torn_down(incarnation))
-        for session_id, rescuer in list(self.rescues.items()):
-            if rescuer == incarnation:
-                assert leaver.reason is Reason.RECOVERY, "nobody would hear of it"
-                self.rescue_ends(session_id, succeeded=not leaver.in_vain)
+        departure = self.machine.departure(incarnation)
+        assert departure is not None
+        self.perform(self.machine.torn_down(incarnation))
+        for session_id, agent in list(self.recoveries.items()):
+            if agent == incarnation:
+                assert departure.reason is Reason.RECOVERY, "nobody would hear of it"
+                self.recovery_ends(session_id, succeeded=not departure.in_vain)
 
     @precondition(lambda self: self.closing)
     @rule(data=st.data())
     def resources_are_closed(self, data: st.DataObject) -> None:
         life = data.draw(st.sampled_from(sorted(self.closing)))
         self.closing.remove(life)
-        self.perform(self.stage.resources_closed(life))
+        self.perform(self.machine.resources_closed(life))
 
     # Commits.
 
@@ -707,21 +711,21 @@ class StoreMachine(RuleBasedStateMachine):
     def flush(self) -> None:
         # Avoided: a flush may be over while something of it is left that nobody answers for.
         self.flushing = [done for done in self.pending if self.can_be_committed(done)]
-        self.perform(self.stage.flush())
+        self.perform(self.machine.flush())
 
     @rule(known=st.booleans())
     def complete_elsewhere(self, known: bool) -> None:
         who = self.place if known and self.place else None
         self.generation += 1
         self.pending.append(Done(who, None, 0, 0))
-        assert self.stage.complete_elsewhere(who) == self.generation
+        assert self.machine.complete_elsewhere(who) == self.generation
 
     @precondition(lambda self: self.in_flight is not None and not self.started)
     @rule()
     def commit_starts(self) -> None:
         assert self.in_flight is not None
         in_turn = self.current is not None and self.in_flight.owner == self.place
-        effects = self.stage.start_commit()
+        effects = self.machine.start_commit()
         assert (effects is None) == (not in_turn and not self.stuck)
         if effects is None:
             self.started = True
@@ -754,16 +758,16 @@ class StoreMachine(RuleBasedStateMachine):
                 row.committed = commit.generation
         else:
             self.pausing = False
-        self.perform(self.stage.committed(succeeded=succeeded))
+        self.perform(self.machine.committed(succeeded=succeeded))
         if self.in_flight is None:
-            before = frozen(self.stage)
-            assert self.stage.committed(succeeded=succeeded) == self.stage.commit_stuck() == []
-            assert self.stage.start_commit() == self.stage.commit_lost() == []
-            assert frozen(self.stage) == before
+            before = snapshot(self.machine)
+            assert self.machine.committed(succeeded=succeeded) == self.machine.commit_stuck() == []
+            assert self.machine.start_commit() == self.machine.commit_lost() == []
+            assert snapshot(self.machine) == before
 
     def commit_is_lost(self, session_id: str, epoch: int) -> None:
         self.disown(session_id, epoch)
-        self.perform(self.stage.commit_lost())
+        self.perform(self.machine.commit_lost())
         account = self.accounts.get(session_id)
         if account is not None and account.epoch == epoch:
             del self.accounts[session_id]
@@ -773,28 +777,28 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def commit_gets_stuck(self) -> None:
         self.stuck = True
-        self.perform(self.stage.commit_stuck())
+        self.perform(self.machine.commit_stuck())
         assert not self.flushing
 
     @precondition(lambda self: self.pausing)
     @rule()
     def retry(self) -> None:
         self.pausing = False
-        self.perform(self.stage.retry())
+        self.perform(self.machine.retry())
 
     # The end.
 
-    @precondition(lambda self: not self.stage.failed and len(self.fates) > 3)
+    @precondition(lambda self: self.machine.mode is not Mode.FAILED and len(self.fates) > 3)
     @rule()
     def fail(self) -> None:
-        self.perform(self.stage.fail())
+        self.perform(self.machine.fail())
         assert not self.line
 
     @precondition(lambda self: not self.draining and len(self.fates) > 4)
     @rule()
     def drain(self) -> None:
         self.draining = True
-        self.perform(self.stage.drain())
+        self.perform(self.machine.drain())
         assert not self.line
 
     @precondition(lambda self: self.draining and not self.forced)
@@ -802,11 +806,11 @@ class StoreMachine(RuleBasedStateMachine):
     def force(self) -> None:
         self.forced = True
         if self.recording is not None:
-            before = frozen(self.stage)
-            assert self.stage.force() == []
-            assert frozen(self.stage) == before, "G9: it was given back in time"
+            before = snapshot(self.machine)
+            assert self.machine.force() == []
+            assert snapshot(self.machine) == before, "G9: it was given back in time"
             self.the_store_records(reached=False)  # as the session does
-        self.perform(self.stage.force())
+        self.perform(self.machine.force())
         self.asking, self.pause_before_asking = None, False
         assert self.current is None
 
@@ -815,37 +819,52 @@ class StoreMachine(RuleBasedStateMachine):
     def abandon(self) -> None:
         self.abandoned = True
         self.stuck = self.in_flight is not None
-        self.perform(self.stage.abandon())
+        self.perform(self.machine.abandon())
         assert not self.flushing
-        phases = {leaver.phase for leaver in (self.stage.leavers or {}).values()}
+        phases = {departure.phase for departure in self.machine.departures}
         assert phases <= {Phase.TEARING}
 
     # What always holds.
 
+    def expected_place(self) -> Place:
+        if self.current is not None:
+            return Place.IN_TURN if self.recording is None else Place.RECORDING
+        if self.asking is not None or self.pause_before_asking:
+            return Place.ENTERING
+        if self.builds or not self.place:
+            return Place.BUILDING if self.builds else Place.EMPTY
+        return Place.IDLE if self.machine.leaving is None else Place.LEAVING
+
+    def commit_state(self) -> CommitState:
+        if self.in_flight is None:
+            return CommitState.NONE
+        if self.stuck:
+            return CommitState.STUCK
+        return CommitState.STARTED if self.started else CommitState.SENT
+
     @invariant()
     def the_books_agree(self) -> None:
-        stage, generations = self.stage, self.stage.generations
-        assert stage.turn is self.current
-        assert (stage.recording is not None) == (self.recording is not None)
-        assert stage.agent == self.place
-        assert {stage.building} - {0, -1} == self.builds
-        assert stage.entering == (self.asking is not None or self.pause_before_asking)
-        assert set(stage.rescuers or ()) == self.rescue_builds
-        assert (stage.late or frozenset()) == self.late_builds
-        assert [*([stage.builder] if stage.builder else []), *(stage.waiting or ())] == self.line
+        machine, generations = self.machine, self.machine.generations
+        assert machine.turn is self.current
+        assert machine.completes == self.recording or self.recording is None
+        assert machine.agent == self.place
+        assert {machine.building} - {0} == self.builds
+        assert machine.place is self.expected_place()
+        assert set(dict(machine.recoveries)) == self.recovery_builds
+        assert set(machine.late_builds) == self.late_builds
+        assert [*([machine.next_turn] if machine.next_turn else []), *(machine.waiting)] == self.line
         assert generations.generation == self.generation
         assert 0 <= generations.committed <= generations.generation
         assert generations.dirty == len(self.pending)
         assert (generations.in_flight is not None) == (self.in_flight is not None)
-        assert stage.stuck == (self.stuck and self.in_flight is not None)
-        assert stage.started == self.started
-        assert stage.closing == len(self.closing)
-        assert stage.life == self.lives
+        assert machine.commit is self.commit_state()
+        assert {ended.number for ended in machine.ended if ended.closing} == self.closing
+        assert machine.session == self.lives
 
     @invariant()
     def the_segments_are_the_pending_turns(self) -> None:
-        start, rest = self.stage.generations.committed, self.pending
-        for segment in self.stage.generations.segments:
+        start, rest = self.machine.generations.committed, self.pending
+        for segment in self.machine.generations.segments:
             count, start = segment.last - start, segment.last
             assert count > 0
             run, rest = rest[:count], rest[count:]
@@ -862,12 +881,18 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.current is None or self.place, "a turn without an agent"
 
     @invariant()
+    def the_rules_have_nothing_left_to_do(self) -> None:
+        before = snapshot(self.machine)
+        assert self.unsettled or settle(self.machine, []) == []
+        assert self.unsettled or snapshot(self.machine) == before
+
+    @invariant()
     def each_agent_is_in_one_place(self) -> None:
-        leavers = self.stage.leavers or {}
-        tearing = {number for number, leaver in leavers.items() if leaver.phase is Phase.TEARING}
+        departures = {d.incarnation: d.phase for d in self.machine.departures}
+        tearing = {number for number, phase in departures.items() if phase is Phase.TEARING}
         assert tearing == self.tearing
-        assert self.held == (set(leavers) - tearing) | ({self.place} - {0})
-        assert self.place not in leavers
+        assert self.held == (set(departures) - tearing) | ({self.place} - {0})
+        assert self.place not in departures
         assert len(self.torn) == len(set(self.torn))
 
     @invariant()
@@ -887,32 +912,40 @@ class StoreMachine(RuleBasedStateMachine):
     def nobody_waits_in_vain(self) -> None:
         under_way = bool(self.in_flight and not self.stuck)
         comes = under_way or self.current is not None
-        phases = {leaver.phase for leaver in (self.stage.leavers or {}).values()}
+        phases = {departure.phase for departure in self.machine.departures}
         assert not self.flushing or comes
-        assert self.stage.leaving is None or under_way
+        assert self.machine.leaving is None or under_way
         if Phase.COMMITTING in phases:
             assert comes or (self.draining and self.in_flight)
         if Phase.RETAINED in phases:
             assert self.in_flight or self.pausing
         if self.line:
-            assert self.current or self.builds or self.stage.entering
+            assert self.current or self.builds or self.machine.place is Place.ENTERING
 
     @invariant()
     def what_can_be_seen_is_true(self) -> None:
-        stage = self.stage
-        phases = [leaver.phase for leaver in (stage.leavers or {}).values()]
-        working = self.builds or self.rescue_builds or self.closing or self.tearing or stage.entering
+        machine = self.machine
+        phases = [departure.phase for departure in machine.departures]
+        working = (
+            self.builds
+            or self.recovery_builds
+            or self.closing
+            or self.tearing
+            or machine.place is Place.ENTERING
+        )
         committing = self.in_flight is not None and not self.stuck
-        assert stage.busy == bool(working or committing or Phase.COMMITTING in phases)
-        assert stage.in_use == bool(self.current or (stage.entering and self.place))
-        if stage.rests:
+        assert machine.busy == bool(working or committing or Phase.COMMITTING in phases)
+        assert machine.in_use == bool(self.current or (machine.place is Place.ENTERING and self.place))
+        if machine.rests:
             assert self.place
             assert not any([self.current, self.line, self.flushing, self.in_flight, phases])
             assert not self.draining
-            assert not stage.busy or self.closing
-        if stage.blank:
-            assert not any([self.current, self.line, stage.entering, self.builds, self.place])
-            assert not any([self.tearing, self.rescue_builds])
+            assert not machine.busy or self.closing
+        if machine.forgettable:
+            assert not any(
+                [self.current, self.line, machine.place is Place.ENTERING, self.builds, self.place]
+            )
+            assert not any([self.tearing, self.recovery_builds])
             assert self.draining or not self.pending
 
     # Everything comes to its end.
@@ -928,12 +961,12 @@ class StoreMachine(RuleBasedStateMachine):
             self.nobody_waits_in_vain()
             if not self.something_ends():
                 break
-        assert self.stage.blank
+        assert self.machine.forgettable
         assert self.over == set(range(self.lives))
         assert sorted(self.torn) == sorted(self.agents), "S1, S2: each agent once"
         assert not self.line
         assert not self.flushing
-        assert not self.rescues
+        assert not self.recoveries
 
     def something_ends(self) -> bool:
         if self.asking is not None:
@@ -944,8 +977,8 @@ class StoreMachine(RuleBasedStateMachine):
             self.the_store_records(reached=True)
         elif self.builds:
             self.build_ends("built")
-        elif self.rescue_builds:
-            self.end_rescue_build(min(self.rescue_builds), "built")
+        elif self.recovery_builds:
+            self.end_recovery_build(min(self.recovery_builds), "built")
         elif self.in_flight is not None and not self.started:
             self.commit_starts()
         elif self.in_flight is not None:
@@ -953,7 +986,7 @@ class StoreMachine(RuleBasedStateMachine):
         elif self.tearing:
             self.tear(min(self.tearing))
         elif self.closing:
-            self.perform(self.stage.resources_closed(self.closing.pop()))
+            self.perform(self.machine.resources_closed(self.closing.pop()))
         elif self.pausing:
             self.retry()
         else:
