@@ -20,7 +20,8 @@ block a loop.
 
 The thread that brings a message runs the actor if nobody is running it; whoever runs it takes what
 arrives meanwhile. `docs/runtime.md` has the picture, `_mailbox` the argument, `_life` how an actor
-fails and ends, `_courtesy` how threads share the interpreter.
+fails and ends, `_resume` how its next incarnation goes on, `_courtesy` how threads share the
+interpreter.
 
 Guarantees, each with tests in `tests/actors/`:
 
@@ -31,6 +32,8 @@ Guarantees, each with tests in `tests/actors/`:
 - A deferred reply is answered, or answers for itself (`test_replies`).
 - A parent hears of a child's failure with all it needs to restart it without losing a message
   (`test_failures`). Children go with their parent.
+- If its parent says so, a failed actor goes on with the message in hand, or with what it had decided.
+  What it fails on again and again is dropped and reported (`test_resume`).
 - Waiting for an unready future inside a handler raises at once (`test_mailbox`).
 - Awaiting wakes the right event loop and never blocks it, cancellation included (`test_asyncio`).
 - Stuck work is written off at its timeout, delays nobody after that, and does not keep the process alive

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import pykka
 
+from greenroom.actors._calls import check_at_least
 from greenroom.actors._future import Future
 from greenroom.actors._life import CLOSED, STARTING
 from greenroom.actors._mailbox import AT_ONCE, Mailbox
@@ -15,7 +17,7 @@ from greenroom.actors._threads import LOCAL, Birth
 from greenroom.actors._timers import TimerOver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from greenroom.actors._runtime import Runtime
     from greenroom.actors._stop_flag import StopFlag
@@ -122,6 +124,35 @@ class Actor(pykka.Actor):
         """Handle a message that was left for when the actor runs anyway. By default like any other."""
         self.on_receive(message)
 
+    # Deciding first, acting then.
+
+    def do(self, effects: Iterable[Any]) -> None:
+        """Do what a handler has decided: `perform()` one effect after the other.
+
+        An effect counts as done when `perform()` has returned. If it raises, it and the rest are kept:
+        the next incarnation goes on with them, if the parent restarts it with `replay=True`; so does
+        this one, behind the answer, if the message was asked and its asker gets the exception.
+
+        A handler that answers later calls `defer_reply()` first. `perform()` must not call this.
+        """
+        mailbox = self.actor_inbox
+        outbox: deque[Any] = deque() if mailbox.outbox is None else mailbox.outbox
+        outbox.extend(effects)
+        mailbox.outbox = outbox
+        mailbox.decided = True
+        while outbox:
+            mailbox.runtime.fault_point("effect")
+            more = self.perform(outbox[0])
+            outbox.popleft()
+            if more:
+                outbox.extendleft(reversed([*more]))
+        mailbox.outbox = None
+
+    def perform(self, effect: Any) -> Iterable[Any] | None:
+        """Do one thing that `do()` was given. What this returns is done next, before the rest."""
+        msg = f"{type(self).__name__} does not say how to perform {effect!r}: it must override perform()"
+        raise NotImplementedError(msg)
+
     # Children.
 
     def start_child(self, actor_class: type[A], *args: Any, **kwargs: Any) -> ActorRef[A]:
@@ -139,18 +170,40 @@ class Actor(pykka.Actor):
         """
         self.give_up_child(failure)
 
-    def restart_child(self, failure: ChildFailed, *args: Any, **kwargs: Any) -> None:
+    def restart_child(
+        self,
+        failure: ChildFailed,
+        *args: Any,
+        replay: bool = False,
+        at_most: int = 3,
+        **kwargs: Any,
+    ) -> None:
         """Put a new instance of its class, made with these arguments, in the place of a failed child.
 
         The reference, the waiting messages and the deferred replies stay. If the constructor raises,
         the child still waits for a decision.
+
+        With `replay` the new instance goes on, behind `on_start()`, with what the failed one was doing:
+        the rest of what it had decided (see `do()`), or else the message that it failed on. If
+        `at_most` restarts did not help against one message or effect, the next drops that: it is
+        logged and is a dead letter, whoever waits for an answer to it gets the exception, and the
+        instance is told (`on_dropped()`).
         """
+        check_at_least("at_most", at_most, 0)
         ref = failure.ref
         mailbox: Mailbox = ref.actor_inbox  # type: ignore[assignment]  # a child is one of ours
         birth = Birth(mailbox.runtime, mailbox.parent, ref)  # type: ignore[arg-type]  # the same
-        if not mailbox.restart(lambda: _construct(ref.actor_class, birth, args, kwargs)):
+        if not mailbox.restart(
+            lambda: _construct(ref.actor_class, birth, args, kwargs), at_most if replay else None
+        ):
             msg = f"{ref} does not wait for a decision: it was restarted, given up or stopped before"
             raise ValueError(msg)
+
+    def on_dropped(self, dropped: Any) -> None:
+        """Hear of a message or effect that this actor fails on again and again: it will not come again.
+
+        Called before `on_start()`. By default the actor goes on as if it had never been there.
+        """
 
     def give_up_child(self, failure: ChildFailed) -> None:
         """End a failed child. What waits in its mailbox is answered with `ActorDeadError`."""
@@ -171,6 +224,7 @@ class Actor(pykka.Actor):
         future, mailbox.replying = mailbox.replying, None
         if future is AT_ONCE:
             future = LOCAL.state.deferred = Future()
+            mailbox.decided = False  # as `handle()` has it. The short way of an ask leaves that to us
         return Reply(mailbox, future)
 
     def pipe_to_self(

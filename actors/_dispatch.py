@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
+from greenroom.actors._resume import Resume
 from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
@@ -48,12 +49,20 @@ def _child_failed(mailbox: Mailbox, message: ChildFailed) -> None:
     actor.on_child_failed(message)
 
 
+def _resume(mailbox: Mailbox, _: Resume) -> None:
+    actor = mailbox.actor
+    assert actor is not None
+    actor.do(())
+
+
 SPECIAL: dict[type, Callable[[Mailbox, Any], Any]] = {
     ProxyCall: _call,
     ProxyGetAttr: _get,
     ProxySetAttr: _set,
     StopActor: _stop,
     ChildFailed: _child_failed,
+    Resume: _resume,
 }
 """One look-up by exact class, in the place of pykka's chain of `isinstance`. `Mailbox.ask` names these
-classes once more: its short way must not touch a dict that all actors share."""
+classes once more, but for `Resume`, which is never asked: its short way must not touch a dict that all
+actors share."""

@@ -9,6 +9,8 @@ Only the holder of the baton changes the state, but for three steps out of state
 does anything: starting, restarting and giving up. Whoever takes such a step knocks afterwards. Out of
 `SUSPENDED` there are two ways and several people who may choose (the parent, whoever stops the actor,
 the end of the parent), so the choice itself is an object: who takes it out of `_choice` has it.
+
+What an incarnation was doing when it failed, the next one may go on with: see `_resume.py`.
 """
 
 from __future__ import annotations
@@ -18,11 +20,14 @@ import logging
 import sys
 import threading
 from collections import deque
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import pykka
 
+from greenroom.actors._calls import describe
 from greenroom.actors._future import Future
+from greenroom.actors._resume import RESUME, Resume, Unfinished
 from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
@@ -51,10 +56,13 @@ class Life:
         "_choice",
         "_debts",
         "_ended",
+        "_unfinished",
         "actor",
         "actor_class",
         "bound",
         "children",
+        "decided",
+        "outbox",
         "parent",
         "queue",
         "replying",
@@ -74,6 +82,11 @@ class Life:
         self.children: dict[Mailbox, None] | None = None
         self.replying: Future[Any] | None = None
         """Who waits for the message in hand. `defer_reply()` takes it."""
+        self.decided = False
+        """Whether `do()` was called for the message in hand. Right wherever that can come again."""
+        self.outbox: deque[Any] | None = None
+        """What was decided and is not yet done."""
+        self._unfinished: Unfinished | None = None
         self._backlog: deque[Item] | None = None
         self._debts: dict[Future[Any], None] | None = None
         self._choice: list[None] | None = None
@@ -126,7 +139,7 @@ class Life:
         assert actor is not None
         self.runtime._unregister(actor.actor_ref)
         self.state = CLOSED
-        self.actor = None
+        self.actor = self.outbox = self._unfinished = None
         waiting = self.runtime._stop_waiters.pop(self, None)
         if waiting is not None:
             waiting._resolve((None, None))
@@ -154,6 +167,8 @@ class Life:
         for message, future, _ in self._take_all():
             if type(message) is ChildFailed:
                 message.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # a child of ours
+            elif type(message) is Resume:
+                pass
             elif future is None:
                 self.runtime._dead_letter(self, message)
             elif type(message) is not StopActor:
@@ -172,17 +187,25 @@ class Life:
 
     # Failing.
 
-    def failed(self, message: Any, exception: BaseException) -> None:
-        """Give an exception to whoever asked, or end this incarnation."""
+    def failed(
+        self, message: Any, exception: BaseException, deferred: Future[Any] | None = None
+    ) -> None:
+        """Give an exception to whoever asked, or end this incarnation.
+
+        `deferred` is the future of a reply that the handler may have taken along.
+        """
         future = self.replying
+        again = (message, deferred, copy_context()) if future is None else None
         # CancelledError is no Exception, but here it is only what some work ended with.
         if isinstance(exception, (Exception, asyncio.CancelledError)):
             if future is None:
-                self._fail(message, exception)
+                self._fail(message, exception, again)
             else:
                 self.runtime._report_returned(self)
                 future._resolve((None, sys.exc_info()))
                 self.replying = None
+                if self.outbox:
+                    self.handle(*RESUME[:2])
             return
         if future is not None:
             _refuse(future, f"{self} was ended by {exception!r} while it handled this", exception)
@@ -190,7 +213,7 @@ class Life:
         if isinstance(exception, KeyboardInterrupt):
             # Ctrl-C was meant for the thread that happened to run us. One actor fails, as with any
             # exception; the others stay for whatever the program does about it.
-            self._fail(message, exception)
+            self._fail(message, exception, again)
             _raise(_interrupt(exception))
         else:
             logger.debug("%r in %s. Stopping all actors.", exception, self)
@@ -203,10 +226,15 @@ class Life:
         self._fail(None, exception, notify_actor=False)
         _raise(_interrupt(exception))
 
-    def _fail(self, message: Any, exception: BaseException, *, notify_actor: bool = True) -> None:
+    def _fail(
+        self,
+        message: Any,
+        exception: BaseException,
+        again: Item | None = None,
+        *,
+        notify_actor: bool = True,
+    ) -> None:
         """End this incarnation. With a parent the mailbox waits for it, else it is closed."""
-        if type(message) is ChildFailed:
-            message.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # we could not decide
         actor = self.actor
         if actor is None:
             return  # it raised after it had stopped, which was reported then
@@ -222,10 +250,14 @@ class Life:
         if orphan:
             self._bury(None)
         else:
-            self._suspend(actor, message, exception)
+            self._suspend(actor, message, exception, again)
         _raise(interrupt)
 
-    def _suspend(self, actor: Actor, message: Any, exception: BaseException) -> None:
+    def _suspend(self, actor: Actor, message: Any, exception: BaseException, again: Item | None) -> None:
+        if self._unfinished is None:
+            self._unfinished = Unfinished()
+        self._unfinished.item = None if self.decided else again
+        self._unfinished.exception = exception
         state: list[Any] = [None]
         self._call_hook(lambda: state.insert(0, actor.hand_over()))
         # The queue cannot be read without taking it apart, so what waits moves to the backlog, which
@@ -239,9 +271,9 @@ class Life:
         failure = ChildFailed(
             ref=actor.actor_ref,
             exception=exception,
-            message=message,
+            message=None if type(message) is Resume else message,
             state=state[0],
-            waiting=tuple(waiting for waiting, _, _ in self._backlog),
+            waiting=tuple(m for m, _, _ in self._backlog if type(m) is not Resume),
         )
         try:
             self.parent.deliver(failure)  # type: ignore[union-attr]  # an orphan is not suspended
@@ -265,8 +297,11 @@ class Life:
             self.state = DOOMED
             self.knock()
 
-    def restart(self, make: Callable[[], object]) -> bool:
-        """Put what `make` makes in the place of a suspended actor, unless somebody else has chosen."""
+    def restart(self, make: Callable[[], object], at_most: int | None) -> bool:
+        """Put what `make` makes in the place of a suspended actor, unless somebody else has chosen.
+
+        `at_most` says how often it may go on with the same thing. `None`: with nothing.
+        """
         if not self.choose():
             return False
         failed = self.actor
@@ -277,6 +312,8 @@ class Life:
             self._choice = [None]
             raise
         self.runtime._report_restart(self)
+        assert self._unfinished is not None  # it was made when the actor was suspended
+        self._unfinished.at_most = at_most
         self.state = STARTING
         self.knock()
         return True
@@ -286,10 +323,50 @@ class Life:
         self._close()
         self._bury(None)
 
+    def resume(self, unfinished: Unfinished) -> None:
+        """Put what the failed incarnation was doing before everything that waits. Needs the baton."""
+        item, at_most, outbox = unfinished.item, unfinished.at_most, self.outbox
+        if at_most is None:
+            self.outbox = outbox = None
+        elif self.decided and outbox:
+            if unfinished.strike(outbox[0]) > at_most:
+                self._leave_out(outbox.popleft())
+        elif item is not None:
+            message, future, context = item
+            if future is not None and not self.settle_debt(future):
+                future = None
+            if unfinished.strike(message) > at_most:
+                self._leave_out(message)
+                if future is not None and (error := unfinished.exception) is not None:
+                    future._resolve((None, (type(error), error, error.__traceback__)))
+            else:
+                self._put_first((message, _passed_on(future), context))
+                item = None
+        if item is not None and type(item[0]) is ChildFailed:
+            item[0].ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # nobody else will decide
+        if outbox:
+            self._put_first(RESUME)
+        if not self._backlog:
+            self._unfinished = None  # else when all that waits here was handled
+
+    def _put_first(self, item: Item) -> None:
+        if self._backlog is None:
+            self._backlog = deque()
+        self._backlog.appendleft(item)
+
+    def _leave_out(self, what: Any) -> None:
+        logger.error("%s fails on %s again and again: it is dropped", self, describe(what))
+        self.runtime._dead_letter(self, what)
+        assert self.actor is not None
+        self._call_hook(self.actor.on_dropped, what)
+
     if TYPE_CHECKING:
 
         def knock(self) -> None:
             """See to it that somebody runs this mailbox: the other half's. Needs no baton."""
+
+        def handle(self, message: Any, future: Future[Any] | None) -> None:
+            """Handle one message and answer it: the other half's."""
 
     # Deferred replies. Taking one out of the dict is a single step, and decides who answers: the
     # reply, the end of the reply, or the end of the actor. Needs no baton, but for `owe`.
@@ -312,6 +389,15 @@ class Life:
 def _answer(future: Future[Any] | None) -> None:
     if future is not None:
         future._resolve((None, None))
+
+
+def _passed_on(future: Future[Any] | None) -> Future[Any] | None:
+    """Make a future whose outcome is this one's, too, for a reply that the older ones cannot answer."""
+    if future is None:
+        return None
+    successor: Future[Any] = Future()
+    successor.on_done(lambda done: future._resolve(done._outcome))  # type: ignore[arg-type]  # it is done
+    return successor
 
 
 def _refuse(future: Future[Any], text: str, cause: BaseException | None = None) -> None:

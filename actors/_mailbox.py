@@ -204,7 +204,7 @@ class Mailbox(Life):
                     self.replying = future = Future()
                 else:
                     future, thread.deferred = thread.deferred, None
-                self.failed(message, exception)
+                self.failed(message, exception, future)
             finally:
                 thread.running = None
                 self.baton.clear()
@@ -369,6 +369,7 @@ class Mailbox(Life):
     def handle(self, message: Any, future: Future[Any] | None) -> None:
         """Handle one message and answer it."""
         self.replying = future
+        self.decided = False
         began = monotonic()
         thread = LOCAL.state
         if began > thread.sample_due:
@@ -385,11 +386,12 @@ class Mailbox(Life):
                         future._call_back(future._callbacks)
                 self.replying = None
         except BaseException as exception:
-            self.failed(message, exception)
+            self.failed(message, exception, future)
         if monotonic() - began > self.slow:
             self.runtime._report_slow(self, message, thread)
 
     def _handle_left(self, message: Any) -> None:
+        self.decided = False
         try:
             self.actor.on_left(message)  # type: ignore[union-attr]  # an open mailbox has an actor
         except BaseException as exception:
@@ -431,12 +433,17 @@ class Mailbox(Life):
                 break
         if not self._backlog:
             self._backlog = None
+            if self.state == OPEN:
+                self._unfinished = None  # whatever was handed on is done
         return budget
 
     def _run_on_start(self) -> None:
         actor = self.actor
         assert actor is not None
+        if self._unfinished is not None:
+            self.resume(self._unfinished)
         self.state = OPEN
+        self.decided = False
         try:
             actor.on_start()
         except BaseException as exception:

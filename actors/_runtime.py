@@ -316,7 +316,7 @@ class Runtime:
 
     def _dead_letter(self, mailbox: Life, message: Any) -> None:
         self._dead_letters.add()
-        logger.debug("%s stopped before it came to %s", mailbox, describe(message))
+        logger.debug("%s did not handle %s", mailbox, describe(message))
         if self._on_dead_letter is not None:
             try:
                 self._on_dead_letter(str(mailbox), message)

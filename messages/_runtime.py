@@ -25,7 +25,7 @@ class ChildFailed:
     """What the handler, or `on_start()`, raised."""
 
     message: Any
-    """The message that it raised on; `None` if it was `on_start()`. It is not handled again."""
+    """The message that it raised on; `None` if it was `on_start()`, or what an earlier one decided."""
 
     state: Any
     """What the child's `hand_over()` returned: for the next incarnation."""

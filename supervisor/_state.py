@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom.messages import (
     AgentBuilt,
@@ -118,4 +118,3 @@ class SupervisorState:
         self.report: DrainReport | None = None
         self.books_closed = False
         """Whoever waits for the drain has been answered, and the next one may be at once."""
-        self.redo: Any = None

@@ -35,14 +35,17 @@ class Announcer(Actor):
         callback: Callable[[Event], Any],
         events: deque[Event] | None = None,
         called: Future[Any] | None = None,
+        flushing: list[Reply] | None = None,
+        dropped: int = 0,
     ) -> None:
+        """Begin, or go on with what another incarnation left."""
         super().__init__()
         self._callback = callback
         self._events: deque[Event] = events or deque()
         self._called = called
         """The call of the listener that was begun last, also by the one before us."""
-        self._flushing: list[Reply] = []
-        self.dropped = 0
+        self._flushing: list[Reply] = flushing or []
+        self.dropped = dropped
 
     def on_start(self) -> None:
         """Go on where the one before us has failed."""
@@ -72,10 +75,12 @@ class Announcer(Actor):
     def _calling(self) -> bool:
         return self._called is not None and not self._called.done()
 
-    def hand_over(self) -> tuple[Callable[[Event], Any], deque[Event], Future[Any] | None]:
-        """The listener, the events that were not announced, and the last call: the next one must not
-        call the listener while that is under way."""
-        return self._callback, self._events, self._called
+    def hand_over(self) -> tuple[Any, ...]:
+        """Everything. The last call, too: the next one must not call the listener while it is under way.
+
+        Whatever came is among it, and so the message that this one failed on need not come again.
+        """
+        return self._callback, self._events, self._called, self._flushing, self.dropped
 
     def _announce(self) -> None:
         events, self._events = list(self._events), deque()

@@ -107,9 +107,6 @@ class CacheSupervisor(SupervisorDrain):
             self._set_drain_timers(state.drain)
         elif state.report is not None and not state.books_closed:
             self._close_books()
-        if state.redo is not None:
-            self.on_receive(state.redo)
-            state.redo = None
         self._hold_bounds()
         self._look_whether_settled()
 

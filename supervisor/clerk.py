@@ -81,7 +81,6 @@ class ClerkState:
         "closed",
         "late",
         "number",
-        "redo",
         "singly",
         "waiting",
         "writing",
@@ -101,7 +100,6 @@ class ClerkState:
         """Whether the last beat reached the store."""
         self.beaten_at: float | None = None
         """When the last beat that reached it was asked for."""
-        self.redo: Any = None
 
 
 class Clerk(Actor):
@@ -120,13 +118,17 @@ class Clerk(Actor):
         """Everything."""
         return self._state
 
+    def on_dropped(self, dropped: Any) -> None:
+        """Give up a transaction whose end cannot be handled."""
+        if isinstance(dropped, StoreWritten) and dropped.number == self._state.number:
+            entries, self._state.writing = self._state.writing, None
+            for request, reply in entries or ():
+                self._refuse(request, reply, RuntimeError("the store's answer could not be handled"))
+
     def on_start(self) -> None:
         """Say that the room lives, and go on saying so."""
         if self._books.ledger:
             self._renew_leases(RenewLeases())
-        redo, self._state.redo = self._state.redo, None
-        if redo is not None:
-            self.on_receive(redo)
         self._write_next()
 
     def on_receive(self, message: Any) -> Any:

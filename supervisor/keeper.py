@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from greenroom.actors import Actor, RestartPolicy
-from greenroom.actors._calls import describe
+from greenroom.actors import Actor
 from greenroom.supervisor.cache import CacheSupervisor
 from greenroom.supervisor.clerk import Clerk
 from greenroom.supervisor.recovery import Recovery
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Keeper"]
 
-logger = logging.getLogger("greenroom.supervisor")
-
 
 class Keeper(Actor):
     """Starts those that a room has one of, and restarts them if they fail.
@@ -34,7 +30,6 @@ class Keeper(Actor):
         super().__init__()
         self._board = board
         self._meter = meter
-        self._struck: dict[type[Actor], tuple[Any, int]] = {}
 
     def start_supervisor(self) -> ActorRef[CacheSupervisor]:
         """Start it. To be called once."""
@@ -47,20 +42,7 @@ class Keeper(Actor):
         return supervisor
 
     def on_child_failed(self, failure: ChildFailed) -> None:
-        """Restart whoever failed, with what it had, and with the message that it did not handle."""
-        state: Any = failure.state
-        who = failure.ref.actor_class
-        message = failure.message if failure.message is not None else getattr(state, "redo", None)
-        before, strikes = self._struck.get(who, (None, 0))
-        strikes = strikes + 1 if message is before else 1
-        if strikes > RestartPolicy().limit:
-            name = "supervisor" if who is CacheSupervisor else who.__name__.lower()
-            logger.error("The %s fails on %s again and again: it is dropped", name, describe(message))
-            message = None
-        self._struck[who] = (message, strikes)
-        if state is not None:
-            state.redo = message
-        if who is CacheSupervisor:
-            self.restart_child(failure, self._board, self._meter, state)
-        else:
-            self.restart_child(failure, self._board, state)
+        """Restart whoever failed, with what it had; it goes on with what it was doing."""
+        of_the_supervisor = failure.ref.actor_class is CacheSupervisor
+        args = (self._board, self._meter) if of_the_supervisor else (self._board,)
+        self.restart_child(failure, *args, failure.state, replay=True)

@@ -33,6 +33,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from greenroom.actors import Timer
     from greenroom.actors.board import Board
 
 __all__ = ["Recovery"]
@@ -43,7 +44,7 @@ logger = logging.getLogger("greenroom.supervisor")
 class RecoveryState:
     """What outlives a crash of it."""
 
-    __slots__ = ("looking", "passed_over", "redo", "under_way")
+    __slots__ = ("looking", "passed_over", "under_way")
 
     def __init__(self) -> None:
         self.looking = False
@@ -51,7 +52,6 @@ class RecoveryState:
         """The session ids that are being recovered, each with its row."""
         self.passed_over: set[str] = set()
         """Those that came to nothing, and that the ledger says nothing about: they come last."""
-        self.redo: Any = None
 
 
 class Recovery(Actor):
@@ -62,16 +62,18 @@ class Recovery(Actor):
         super().__init__()
         self._board = board
         self._state = RecoveryState() if state is None else state
+        self._next_look: Timer | None = None
 
     def hand_over(self) -> RecoveryState:
         """Everything."""
         return self._state
 
+    def on_dropped(self, dropped: Any) -> None:
+        """Begin anew: what was under way may be waiting for just this. Recovering twice does no harm."""
+        self._state = RecoveryState()
+
     def on_start(self) -> None:
         """Look now, and again and again."""
-        redo, self._state.redo = self._state.redo, None
-        if redo is not None and not isinstance(redo, LookForOrphans):
-            self.on_receive(redo)
         self._look_now_and_again(LookForOrphans())
 
     def on_receive(self, message: Any) -> Any:
@@ -79,7 +81,9 @@ class Recovery(Actor):
         return self._handlers[message.__class__](self, message)
 
     def _look_now_and_again(self, message: LookForOrphans) -> None:
-        self.call_later(self._board.policy.lease_ttl / 2, message)
+        if self._next_look is not None:
+            self._next_look.cancel()
+        self._next_look = self.call_later(self._board.policy.lease_ttl / 2, message)
         self._look_for_orphans()
 
     def _look_for_orphans(self) -> None:

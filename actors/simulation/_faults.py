@@ -18,9 +18,9 @@ class InjectedFault(Exception):
 class Faults:
     """Which fault points fire how often: probabilities by name.
 
-    Two names are the simulation's own: `handler` (a message is not handled but raises) and `work` (slow
-    work raises in the place of its result). All others are those that code passes to
-    `runtime.fault_point(name)`.
+    Three names are the runtime's own: `handler` (a message is not handled but raises), `effect` (an
+    effect of `Actor.do()` is not performed but raises) and `work` (slow work raises in the place of its
+    result). All others are those that code passes to `runtime.fault_point(name)`.
     """
 
     def __init__(self, probabilities: Mapping[str, float] | None, random: Random) -> None:

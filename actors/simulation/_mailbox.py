@@ -99,6 +99,7 @@ class SimulatedMailbox(Mailbox):
                 simulation.fault_point("handler")
             except InjectedFault as fault:
                 self.replying = future
+                self.decided = False
                 self.failed(message, fault)
                 return
         super().handle(message, future)

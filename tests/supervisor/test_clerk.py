@@ -542,6 +542,24 @@ def test_a_crash_of_the_clerk_loses_no_request(what: str, failures: int) -> None
         assert after - beaten == 3  # one timer, and not one more for each incarnation
 
 
+def test_a_clerk_that_cannot_hear_of_a_write_answers_without_it_and_goes_on() -> None:
+    """Invariant 5"""
+    with Clumsy(7, haste=0.0) as sim:
+        store = Books()
+        store.clock = sim.clock
+        clerk = open_office(sim, store, lease_ttl=15.0)
+        sim.run(1.0)
+        sim.fails_on, sim.failures = "Clerk#2 handles StoreWritten", 4
+        lost = clerk.ask(enter("s1"), block=False)
+        waiting = clerk.ask(enter("s2"), block=False)
+        sim.run(12.0)
+
+        assert (sim.failures, sim.stats().dead_letters) == (0, 1)
+        assert waiting.get().lease.session_id == "s2"
+        with pytest.raises(RuntimeError, match="could not be handled"):
+            lost.get()
+
+
 def test_a_crash_after_the_books_were_closed_opens_them_not_again() -> None:
     """D1"""
     with Clumsy(7, haste=0.0) as sim:

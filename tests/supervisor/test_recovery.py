@@ -551,3 +551,21 @@ def test_a_crash_of_the_one_who_recovers_forgets_nothing(message: str) -> None:
         assert sorted(world.committed) == [(f"s{number}", 2) for number in range(6)]
         assert room.stats().recovered == 6
         assert sim.stats().restarts == 2
+        looks = sim.trace.count("handles LookForOrphans")
+        sim.run(60.0)
+        # One timer, and not one more for each incarnation.
+        assert sim.trace.count("handles LookForOrphans") == looks + 6
+
+
+@pytest.mark.parametrize("message", ["LookForOrphans", "OrphansFound", "OrphanOpened", "RecoveryEnded"])
+def test_a_message_that_the_one_who_recovers_cannot_handle_holds_nothing_up(message: str) -> None:
+    """Invariant 5"""
+    with Clumsy(5, haste=0.0, work_time=(0.0, 0.1)) as sim:
+        world = World(sim)
+        for number in range(6):
+            leave_behind(world.store, f"s{number}")
+        sim.fails_on, sim.failures = message, 4
+        world.open(recover_at_once=1, lease_ttl=20.0)
+        sim.run(100.0)
+        assert (sim.failures, sim.stats().dead_letters) == (0, 1)
+        assert sorted(world.committed) == [(f"s{number}", 2) for number in range(6)]
