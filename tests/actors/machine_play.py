@@ -12,7 +12,6 @@ from typing import Any
 from greenroom.actors._machine import SessionMachine
 from greenroom.actors._machine.data import Departure, Ended
 from greenroom.actors._machine.effects import (
-    AnswerRelease,
     Build,
     CloseResources,
     Commit,
@@ -99,7 +98,8 @@ class Play:
         return self
 
     def release(self) -> Play:
-        self.did = self.machine.release(Reason.IDLE)
+        effects = self.machine.release(Reason.IDLE)
+        self.did = ["not now"] if effects is None else ["go", *effects]
         return self
 
     def start_commit(self) -> Play:
@@ -371,8 +371,6 @@ def _word(effect: object) -> str:
             return f"resources {number}"
         case SessionOver(number=number, reason=reason):
             return f"session {number} over{_because(reason)}"
-        case AnswerRelease(accepted=accepted):
-            return "yes" if accepted else "no"
         case _:
             raise AssertionError(effect)
 

@@ -264,7 +264,7 @@ def test_a_stuck_commit_that_comes_back_in_a_drain_begins_none_of_who_is_torn_do
 def test_turns_that_nobody_completed_are_not_given_to_who_is_being_torn_down() -> None:
     """G6"""
     play = idle().do("complete_elsewhere", None).release()
-    assert play.told == "yes; release 1 (idle)"
+    assert play.told == "go; release 1 (idle)"
     assert play.do("flush").told == "gave up"
 
 
@@ -312,7 +312,7 @@ def test_resources_that_are_closed_twice_count_once() -> None:
 def test_a_release_behind_a_stuck_commit_is_retained_and_counted() -> None:
     """G9"""
     play = stuck().release()
-    assert play.told == "yes; retain 1 (idle)"
+    assert play.told == "go; retain 1 (idle)"
     assert play.machine.retained == 1
 
 

@@ -51,7 +51,7 @@ def test_an_agent_that_leaves_goes_when_it_has_committed() -> None:
 
 def test_an_agent_that_leaves_behind_a_stuck_commit_goes_and_is_retained() -> None:
     """G9"""
-    assert stuck().release().told == "yes; retain 1 (idle)"
+    assert stuck().release().told == "go; retain 1 (idle)"
 
 
 def test_a_departure_is_torn_down_when_it_has_committed() -> None:
@@ -198,4 +198,4 @@ def test_those_that_are_retained_wait_while_a_commit_is_stuck() -> None:
 
 def test_an_idle_agent_with_nothing_to_commit_is_released_at_once() -> None:
     """C8"""
-    assert idle().release().told == "yes; release 1 (idle)"
+    assert idle().release().told == "go; release 1 (idle)"

@@ -122,8 +122,8 @@ def test_an_agent_in_whose_turn_the_store_is_told_does_not_commit() -> None:
 
 def test_a_session_of_which_a_turn_is_entering_is_not_released() -> None:
     """C4"""
-    assert entering_idle().release().told == "no"
-    assert recording().release().told == "no"
+    assert entering_idle().release().told == "not now"
+    assert recording().release().told == "not now"
 
 
 def test_a_turn_that_comes_while_the_agent_is_whole_gets_it() -> None:
@@ -138,7 +138,7 @@ def test_a_release_stays_called_off_if_the_turn_that_came_is_refused() -> None:
     assert play.told == "refuse t: store"
     assert play.committed().told == ""
     assert play.machine.state == "idle"
-    assert play.release().told == "yes; release 1 (idle)"
+    assert play.release().told == "go; release 1 (idle)"
 
 
 def test_a_turn_of_another_spec_does_not_call_a_release_off() -> None:
@@ -325,7 +325,7 @@ def test_it_answers_for_it_when_it_enters_the_next_time() -> None:
 def test_what_nobody_answers_for_holds_up_no_agent_that_leaves() -> None:
     """G5"""
     play = resumed_beside().begin_at_once("t").end().recorded()
-    assert play.release().told == "yes; 1 commits to 3 of s@1"
+    assert play.release().told == "go; 1 commits to 3 of s@1"
     assert play.committed().told == "release 1 (idle)"
     assert play.machine.generations.nobodys("r")
 

@@ -17,7 +17,6 @@ from greenroom.actors._machine import CommitState, Mode, Phase, Place, SessionMa
 from greenroom.actors._machine.effects import (
     HIT,
     RESTED,
-    AnswerRelease,
     Entry,
     Recorded,
     Refusal,
@@ -233,7 +232,7 @@ def _answers_only(did: Any) -> bool:
     """Whether all that is to be done is to say no."""
     if not isinstance(did, list):
         return did is None
-    return all(effect in ("go", "not now", AnswerRelease(False)) or is_refusal(effect) for effect in did)
+    return all(effect in ("go", "not now") or is_refusal(effect) for effect in did)
 
 
 def is_refusal(effect: object) -> bool:
@@ -350,11 +349,71 @@ def test_a_warm_turn_goes_through_the_same_cells_and_has_no_effect() -> None:
     assert play.machine.generations.dirty == 1
 
 
+WARM_BEGIN = {without_store.idle, without_store.dirty, without_store.flushing, without_store.stuck}
+"""From where a turn begins on the idle agent, and nothing else is done."""
+
+WARM_END = {without_store.turn, without_store.turn_again, without_store.turn_and_commit}
+"""From where one ends that is all there is to do."""
+
+
+@pytest.mark.parametrize(
+    "play",
+    [
+        without_store.building,
+        without_store.building_for_nobody,
+        without_store.turn,
+        without_store.turn_again,
+        without_store.turn_and_line,
+        without_store.turn_and_evict,
+        without_store.turn_and_close,
+        without_store.turn_and_commit,
+        without_store.idle,
+        without_store.dirty,
+        without_store.flushing,
+        without_store.stuck,
+        without_store.leaving,
+        lambda: without_store.idle().do("fail"),
+        lambda: without_store.turn().do("drain"),
+        lambda: without_store.turn_again().do("flush"),
+        lambda: without_store.dirty().begin("w", "b").built(2),
+    ],
+)
+def test_a_warm_step_is_made_where_it_is_all_there_is_to_do_and_else_changes_nothing(
+    play: Callable[[], Play],
+) -> None:
+    """T1"""
+    machine = play().machine
+    before = snapshot(machine)
+    assert machine.begin_now("new", "a") == (play in WARM_BEGIN)
+    assert (machine.turn == "new") == (play in WARM_BEGIN)
+    assert play in WARM_BEGIN or snapshot(machine) == before
+
+    for completed in (False, True):
+        machine = play().machine
+        before, generation = snapshot(machine), machine.generations.generation
+        ended = machine.end_now(machine.turn or "nobody", completed)
+        assert ended == (generation + completed if play in WARM_END else None)
+        assert play in WARM_END or snapshot(machine) == before
+
+
+def test_a_warm_step_wants_the_signature_of_the_agent() -> None:
+    """T2"""
+    assert not without_store.idle().machine.begin_now("new", "another")
+    assert without_store.idle().machine.begin_now("new", None)
+
+
+def test_a_turn_whose_caller_was_to_build_and_does_not_is_over_without_a_word() -> None:
+    """T5"""
+    play = without_store.building().begin("w").do("not_built")
+    assert play.told == "build 2 for w"
+    assert play.machine.next_turn is play.turn("w")
+
+
 @pytest.mark.parametrize(
     ("method", "first", "last"),
     [
-        ("begin", "self.turn = turn", "self.place = IN_TURN"),
-        ("end", "segment.last = generation", "self.place = IDLE"),
+        ("begin_now", "self.turn = turn", "self.place = IN_TURN"),
+        ("end_now", "segment.last = generation", "self.place = IDLE"),
     ],
 )
 def test_a_warm_turn_assigns_its_fields_in_a_row(method: str, first: str, last: str) -> None:
