@@ -17,6 +17,7 @@ from benchmarks.document import RESULTS
 from benchmarks.heart import DISTRIBUTIONS, FULL, QUICK, Effort, bars, lines, section, turns
 from benchmarks.machine import describe_machine, versions_of
 from benchmarks.results import Results
+from benchmarks.scale import measures
 from benchmarks.workers import Worker
 
 WORKER = "benchmarks.heart.costs"
@@ -50,7 +51,11 @@ def run(effort: Effort) -> Results:
     results = Results(
         machine=describe_machine(),
         versions=versions_of(DISTRIBUTIONS),
-        settings={**asdict(effort), "load": os.getloadavg()[0]},
+        settings={
+            **asdict(effort),
+            "load": os.getloadavg()[0],
+            "pace": min(measures.paced() for _ in range(20)) * 1e3,
+        },
     )
     begin = time.monotonic()
     parts = (
@@ -66,7 +71,7 @@ def run(effort: Effort) -> Results:
         say(f"{part.__name__} ({time.monotonic() - begin:.0f} s)")
     results.add("lines", OURS, lines.count())
     requests = (
-        ("worked", effort.batches, effort.rounds),
+        ("worked", effort.inserts, effort.rounds),
         ("crowded", effort.sessions, effort.batches * effort.repetitions),
         ("known", effort.sessions),
     )

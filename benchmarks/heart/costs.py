@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter
 
 from benchmarks import worker
-from benchmarks.heart import FEW, alternating
+from benchmarks.heart import FEW, TURNS, alternating
 from benchmarks.latency import Figures
 from benchmarks.machine import memory_in_use
 from benchmarks.scale import measures
@@ -21,7 +21,7 @@ MANY = 10_000
 INSERTS = 200
 """Of a batch."""
 
-TURNS = 1_000
+CAP = 1_000
 
 
 def crowded(size: int, batches: int) -> dict[str, Figures]:
@@ -58,13 +58,13 @@ def turns_of(population: Population, keys: list[str]) -> float:
 def inserted(batches: int) -> Figures:
     """New sessions at the cap, until who leaves for them is gone."""
     population = Population()
-    population.settle(measures.names(0, TURNS))
-    population.room.configure(cap=TURNS)
+    population.settle(measures.names(0, CAP))
+    population.room.configure(cap=CAP)
     taken = []
     for batch in range(batches):
         keys = measures.new(f"batch {batch}", INSERTS)
         taken.append(measures.timed(partial(visit_and_rest, population, keys), INSERTS)["cpu"])
-    population.check(agents=TURNS)
+    population.check(agents=CAP)
     return {"cpu": min(taken)}
 
 

@@ -69,4 +69,8 @@ def words(results: Results) -> str:
     ]
     worst = [max(figures(results, name, LOCK, "worst")) for name in ("turn_8_8", "turn_8_64")]
     lines.append(f"- The worst turn of lock+dict: {amount(worst[0])} and {amount(worst[1])} ms.")
+    lines.append(
+        "- Amounts that are no ratios depend on the machine. The fixed loop of `benchmarks.scale` takes"
+        f" {amount(results.settings['pace'])} ms here: who compares with another run divides by that."
+    )
     return "\n".join(lines + [f"- {reason}." for reason in results.missing.values()])

@@ -11,7 +11,7 @@ from time import perf_counter, perf_counter_ns
 
 from benchmarks import cores, peers, rooms
 from benchmarks.contenders import LOCK, OURS
-from benchmarks.heart import LOOP_LOCK, Effort, alternating
+from benchmarks.heart import LOOP_LOCK, TURNS, Effort, alternating
 from benchmarks.heart.loop_locked import LoopLocked
 from benchmarks.latency import figures_of
 from benchmarks.loads import count_in_threads, time_in_tasks, time_in_threads
@@ -24,9 +24,6 @@ from benchmarks.rooms.room import Agency, Room
 from benchmarks.rooms.scenarios import CAP, IDLE_TTL, check, fill, keys_of, visitor
 from benchmarks.work import keys_for
 from greenroom import Greenroom, Policy
-
-TURNS = 1_000
-"""Of a batch: a few milliseconds."""
 
 SHARED = {"turn_8_8": 8, "turn_8_64": 64}
 THREADS = 8

@@ -88,7 +88,7 @@ def results() -> Results:
     found = Results(
         machine=dict(samples.MACHINE),
         versions={},
-        settings={"repetitions": 2, "sessions": 1000, "load": 0.5},
+        settings={"repetitions": 2, "sessions": 1000, "load": 0.5, "pace": 9.0},
         missing={"xoscar_actors": "xoscar is not installed"},
     )
     for ours, lock in ((10.0, 50.0), (20.0, 40.0)):
@@ -124,4 +124,5 @@ def test_the_section_says_what_was_not_met_and_what_was_not_measured(tmp_path: P
         "| … 8 threads on 8 sessions: the worst turn | ≤ 100 ms | 120 ms (60.0–120) | **no** |" in text
     )
     assert "- xoscar is not installed." in text
+    assert "takes 9.00 ms here" in text
     assert text in document.document(tmp_path)
