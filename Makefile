@@ -65,7 +65,7 @@ tests_of_pure := $(addprefix tests/,actors/test_coherence.py actors/test_lifecyc
 integrations := $(notdir $(patsubst %/requirements.txt,%,$(wildcard tests/integrations/*/requirements.txt)))
 
 .DEFAULT_GOAL := help
-.PHONY: help test quick pythons test-integrations $(addprefix test-,$(integrations)) browser postgres behaviours coverage check format bench bench-peers bench-scale profile serve histories soak crash stress leaks conformance clean
+.PHONY: help test quick pythons test-integrations $(addprefix test-,$(integrations)) browser postgres behaviours coverage check format bench bench-peers bench-scale bench-heart profile serve histories soak crash stress leaks conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -132,6 +132,9 @@ bench-peers: $(ready_peers) ## run one workload on greenroom and on what else pe
 
 bench-scale: $(ready_bench) ## measure how cost grows from a hundred to a million sessions
 	$(python) -m benchmarks.scale $(ARGS)
+
+bench-heart: $(ready_bench) ## hold the cost of turns, sessions and code against their bars
+	$(python) -m benchmarks.heart $(ARGS)
 
 profile: $(ready_bench) ## see where the time goes, as flame graphs and beside the floor
 	$(python) -m benchmarks.profiles $(ARGS)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import results, soak_section
+from benchmarks.heart import section as heart_section
 from benchmarks.peers import section as peer_section
 from benchmarks.peers.summary import summary
 from benchmarks.profiles import section as profile_section
@@ -41,6 +42,7 @@ Contenders take turns, each in a process of its own, so that a noisy moment hits
 |---|---|---|
 | side by side with others | `make bench-peers` | a quarter of an hour; with `ARGS=--quick` 2 minutes |
 | how cost grows with sessions | `make bench-scale` | half an hour; with `ARGS=--quick` a minute |
+| the heart, held against its bars | `make bench-heart` | 2 minutes; with `ARGS=--whole` 7 |
 | where the time goes | `make profile` | 3 minutes |
 | the long run | `make soak` | an hour; a trial: `ARGS="--duration 1m"` |
 | runtime, rooms, stores, gateway, webui | `make bench` | 18 minutes; one: `ARGS="--only rooms"` |
@@ -113,6 +115,7 @@ def sections() -> list[Section]:
     return [
         peer_section.section,
         scale_section.section,
+        heart_section.section,
         profile_section.section,
         soak_section.section,
         *(of_suite(suites[name], *words) for name, words in SUITE_WORDS.items()),

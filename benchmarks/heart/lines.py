@@ -1,0 +1,73 @@
+"""Lines of code: those with a token that is neither a comment nor a string which stands alone."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterable
+from pathlib import Path
+
+from benchmarks.workers import ROOT
+
+HEART = ("actors", "messages", "supervisor", "greenroom", "store")
+"""The others are linked into greenroom/, and `rglob` follows no link."""
+
+RUNTIME = re.compile(
+    "__init__|_(actor|calls|courtesy|crew|dispatch|errors|future|helpers|life|loops|mailbox|ref|registry"
+    "|reply|restart|runtime|stats|stop_flag|threads|timers|workers)"
+)
+"""Files directly in actors/ that know nothing of sessions. Those in actors/runtime/ are no session's
+either; every other file in actors/ is, so that a new one is not forgotten."""
+
+LEDGER_ACTORS = ("clerk.py", "recovery.py")
+"""They work for sessions, wherever in the heart they lie."""
+
+SILENT = {
+    tokenize.COMMENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+    tokenize.INDENT,
+    tokenize.NEWLINE,
+    tokenize.NL,
+}
+
+
+def lines_of(source: str) -> int:
+    """Lines without comments, docstrings and blank ones."""
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in SILENT:
+            code.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            code.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(code)
+
+
+def count(root: Path = ROOT) -> dict[str, float]:
+    """Lines of the heart, and of what is a session's of it."""
+    files = [path for folder in HEART for path in (root / folder).rglob("*.py")]
+    missing = set(LEDGER_ACTORS) - {path.name for path in files}
+    if missing:
+        raise FileNotFoundError(f"{', '.join(missing)}: say in LEDGER_ACTORS what it is called now")
+    side = [path for path in files if of_session(path.relative_to(root))]
+    return {"heart": sum_of(files), "session": sum_of(side)}
+
+
+def of_session(path: Path) -> bool:
+    if path.name in LEDGER_ACTORS:
+        return True
+    folder, *inner = path.parts
+    if folder != "actors" or inner[0] in ("runtime", "simulation"):
+        return False
+    return len(inner) > 1 or not RUNTIME.fullmatch(path.stem)
+
+
+def sum_of(paths: Iterable[Path]) -> float:
+    return float(sum(lines_of(path.read_text(encoding="utf-8")) for path in paths))
