@@ -230,13 +230,19 @@ class Mailbox(Life):
                 give_way(thread)
         return result
 
-    def step(self, act: Callable[[Any, Any], T], argument: object, gives_way: bool = False) -> T | None:
+    def step(
+        self,
+        thread: ThreadState,
+        act: Callable[[Any, Any], T],
+        argument: object,
+        gives_way: bool = False,
+    ) -> T | None:
         """Call `act(actor, argument)` with the baton held, here and now. `None` if that cannot be: the
         actor is being run, something waits, or this thread runs another one. Then send a message.
 
-        `argument` must be an object that nobody else has: it is the token of the baton, too.
+        `thread` is the caller's, and `argument` must be an object that nobody else has: it is the token
+        of the baton, too.
         """
-        thread = LOCAL.state
         if thread.driving:
             return None
         result: T | None = None

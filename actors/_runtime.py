@@ -107,7 +107,7 @@ class Runtime:
         self.batch = batch
         self.slow_handler = math.inf if slow_handler is None else slow_handler
         self.clock: Clock = clock or time.monotonic
-        self.tick: Callable[[], int] = time.perf_counter_ns
+        self.tick: Callable[[], float] = time.perf_counter_ns if clock is not None else self.clock
         """Numbers that grow, for putting things in the order in which they happened. They need no
         counter that all threads share."""
         self.random = random.Random()

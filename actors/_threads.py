@@ -49,6 +49,7 @@ class ThreadState:
         "deferred",
         "driving",
         "entered",
+        "held",
         "ready",
         "running",
         "sample_due",
@@ -75,6 +76,9 @@ class ThreadState:
 
         self.entered: list[Runtime] = []
         """The runtimes that were entered with `with` on this thread, the innermost last."""
+
+        self.held: Any = None
+        """The innermost turn that was entered on this thread: see `holding`."""
 
         self.answers_left = 0
         """How many answers this thread may still get before it looks whether to give way."""

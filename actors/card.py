@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from greenroom.actors._mailbox import Mailbox
     from greenroom.actors._ref import ActorRef
 
 __all__ = ["Card", "cached_keys"]
@@ -27,6 +28,7 @@ class Card:
         "hits",
         "idle_since",
         "in_turn",
+        "mailbox",
         "owes",
         "ref",
         "retained",
@@ -40,10 +42,12 @@ class Card:
         self.ref: ActorRef[Any]
         """The session actor. It may have stopped since. (Set by the supervisor, before anybody sees
         it.)"""
+        self.mailbox: Mailbox
+        """Its mailbox, in which every warm turn takes its two steps."""
         self.cached = False
         """It has an agent that is not on its way out."""
         self.in_turn = False
-        self.used = 0
+        self.used = 0.0
         """When a turn of it last began or ended: a number of the runtime's `tick`."""
         self.idle_since: float | None = None
         """When its last turn ended. `None`: no activity is known."""
@@ -60,7 +64,7 @@ class Card:
         self.failed = False
         self.unrecorded = False
         """The store has not recorded everything yet."""
-        self.owes: int | None = None
+        self.owes: float | None = None
         """It refused a release because of a turn, at this use, and tells the supervisor when that is
         over: also if the next turn begins at once, for by then it is not the least recently used any
         more."""

@@ -159,7 +159,9 @@ class Session(SessionRecovery):
         stage, card = state.stage, state.card
         if card.owes is not None or not self._board.warm:
             return None
-        number, now = runtime.tick(), runtime.clock()
+        tick, clock = runtime.tick, runtime.clock
+        now = clock()
+        number = now if tick is clock else tick()
         name, completed = given_back
         generation = stage.end_now(name, completed)
         if generation is None:

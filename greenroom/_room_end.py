@@ -22,7 +22,7 @@ from greenroom._room_calls import RoomCalls
 from greenroom._turn import Turn
 from greenroom.actors import SessionBusy
 from greenroom.actors._calls import check_wait
-from greenroom.actors.holding import held_here
+from greenroom.actors.holding import held_here, turn_of
 from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, ListListeners, RoomStats
 from greenroom.supervisor import count_cards
 
@@ -70,7 +70,7 @@ class RoomEnd(RoomCalls):
         if self._report is not None:
             return None
         for held in held_here(self._board):
-            if not _is_abandoned(held[0]):
+            if not _is_abandoned(turn_of(held)):
                 msg = (
                     f"this very caller is in a turn of {held[2]!r}, and a drain would wait for its end: "
                     "end it first"
@@ -80,7 +80,7 @@ class RoomEnd(RoomCalls):
                 "A turn of %r was abandoned in a suspended generator. It is ended, and not counted",
                 held[2],
             )
-            self._withdraw(held[2], held[0])
+            self._withdraw(held[2], turn_of(held))
         return cast(
             "Future[DrainReport]", self._supervisor.ask(DrainRoom(deadline=deadline), block=False)
         )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from greenroom.actors._loops import running_loop, running_task
 from greenroom.actors._threads import LOCAL
 from greenroom.actors.errors import GreenroomError
-from greenroom.actors.holding import HELD, held_here, let_go
+from greenroom.actors.holding import HELD, held_here, let_go, turn_of
 from greenroom.actors.session import Session
 from greenroom.messages import BeginTurn, DescribeSession, EndTurn
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from greenroom._room import Greenroom
+    from greenroom.actors._mailbox import Mailbox
+    from greenroom.actors._threads import ThreadState
+    from greenroom.actors.holding import Held
     from greenroom.messages import Reason, TurnGranted
 
 __all__ = ["Turn"]
@@ -46,12 +49,14 @@ class Turn:
         "_discarded",
         "_generation",
         "_key",
+        "_mailbox",
         "_name",
         "_on_busy",
         "_room",
         "_session_id",
         "_signature",
         "_spec",
+        "_thread",
         "_timeout",
         "completed",
         "rebuild_reason",
@@ -79,6 +84,10 @@ class Turn:
         self._counts = not ephemeral
         self._name: object = None
         """What the session knows the turn by. `None`: it has not begun."""
+        self._thread: ThreadState
+        """The thread that entered it."""
+        self._mailbox: Mailbox | None = None
+        """Where it may end with a step. `None`: it ends with a message."""
         self._agent: Any = None
         """`None`: it has not begun, or is over."""
         self._discarded: str | None = None
@@ -129,29 +138,33 @@ class Turn:
     def discard(self, reason: str = "discarded by the turn") -> None:
         """Release the agent after this turn, in the place of caching it. The next turn builds anew."""
         self._discarded = str(reason)
+        self._mailbox = None
 
     # In a thread.
 
     def __enter__(self) -> Self:
         if self._name is not None:
             raise RuntimeError(self._used_before())
-        room, key = self._room, self._key
-        self._name = name = object()
+        room, key, thread = self._room, self._key, LOCAL.state
+        board = room._board
+        outer: Held | None = thread.held
+        held: Held = (None, board, key, thread, None, outer)
+        self._name, self._thread = held, thread
         try:
-            board = room._board
             card = board.cards.get(key)
             agent = None
             if card is not None:
-                begin = (name, self._signature, self._session_id)
-                agent = card.ref.actor_inbox.step(begin_now, begin)
+                self._mailbox = mailbox = card.mailbox
+                agent = mailbox.step(thread, begin_now, (held, self._signature, self._session_id))
             if agent is not None:
                 self._agent = agent
                 self.reused = True
             else:
                 here = self._timeout is None and board.builds_here and running_loop() is None
-                self._name = name = request = self._request(None, here=here)
+                self._name = request = self._request(None, here=here)
                 self._granted(room._begin(key, request))
-            HELD.set((name, board, key, LOCAL.state, None, HELD.get()))
+                held = (request, board, key, thread, None, outer)
+            thread.held = held
             if room._prepare is not None:
                 room.runtime._call_and_await(room._prepare, (self._agent, self), None)
         except BaseException as error:
@@ -165,20 +178,26 @@ class Turn:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        name, room, key = self._name, self._room, self._key
+        name: Any = self._name
+        mailbox, thread = self._mailbox, LOCAL.state
         counts = exception_type is None and self._counts
         try:
-            card = room._board.cards.get(key)
-            generation = None
-            if card is not None and self._discarded is None and not room._forked:
-                generation = card.ref.actor_inbox.step(end_now, (name, counts), True)
-            if generation is None:
-                generation = room._end(key, self._end(counts))
-            self._ended(generation, counts)
+            if mailbox is not None:
+                generation = mailbox.step(thread, end_now, (name, counts), True)
+                if generation is not None:
+                    self._agent = None
+                    if thread.held is name:
+                        thread.held = name[5]
+                    else:
+                        let_go(name, self._thread)
+                    self._generation = generation
+                    self.completed = counts
+                    return
+            self._ended(self._room._end(self._key, self._end(counts)), counts)
         except BaseException:
             if name is not None:
                 # A Ctrl-C, at whatever point: the turn must not stay held.
-                room._withdraw(key, name)
+                self._room._withdraw(self._key, name)
                 self._ended(None, counts)
             raise
 
@@ -187,22 +206,24 @@ class Turn:
     async def __aenter__(self) -> Self:
         if self._name is not None:
             raise RuntimeError(self._used_before())
-        room, key = self._room, self._key
-        self._name = name = object()
+        room, key, thread = self._room, self._key, LOCAL.state
+        board = room._board
+        # The session must not keep the task alive: so the name is not what the context variable holds.
+        name: object = object()
+        self._name, self._thread = name, thread
         try:
-            board = room._board
             card = board.cards.get(key)
             agent = None
             if card is not None:
-                begin = (name, self._signature, self._session_id)
-                agent = card.ref.actor_inbox.step(begin_now, begin)
+                self._mailbox = mailbox = card.mailbox
+                agent = mailbox.step(thread, begin_now, (name, self._signature, self._session_id))
             if agent is not None:
                 self._agent = agent
                 self.reused = True
             else:
                 self._name = name = request = self._request(running_loop())
                 self._granted(await room._begin_async(key, request))
-            HELD.set((name, board, key, LOCAL.state, running_task(), HELD.get()))
+            HELD.set((name, board, key, thread, running_task(), HELD.get()))
             if room._prepare is not None:
                 prepared = room._prepare(self._agent, self)
                 if inspect.isawaitable(prepared):
@@ -218,16 +239,22 @@ class Turn:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        name, room, key = self._name, self._room, self._key
+        name, mailbox = self._name, self._mailbox
         counts = exception_type is None and self._counts
         try:
-            card = room._board.cards.get(key)
-            generation = None
-            if card is not None and self._discarded is None and not room._forked:
-                generation = card.ref.actor_inbox.step(end_now, (name, counts))
-            if generation is None:
-                generation = await room._end_async(key, self._end(counts))
-            self._ended(generation, counts)
+            if mailbox is not None:
+                generation = mailbox.step(LOCAL.state, end_now, (name, counts))
+                if generation is not None:
+                    self._agent = None
+                    held = HELD.get()
+                    if held is not None and held[0] is name:
+                        HELD.set(held[5])
+                    else:
+                        let_go(name, self._thread)
+                    self._generation = generation
+                    self.completed = counts
+                    return
+            self._ended(await self._room._end_async(self._key, self._end(counts)), counts)
         except BaseException:
             self._ended(None, counts)
             raise
@@ -255,7 +282,7 @@ class Turn:
             session_id=self._session_id,
             reject=self._on_busy == "reject",
             timeout=self._timeout,
-            held=tuple(held[0] for held in held_here()),
+            held=tuple(map(turn_of, held_here())),
             loop=loop,
             here=here,
         )
@@ -273,11 +300,7 @@ class Turn:
         if self._agent is None:
             return  # it was given back before
         self._agent = None
-        held = HELD.get()
-        if held is not None and held[0] is self._name:
-            HELD.set(held[5])
-        else:
-            let_go(self._name)
+        let_go(self._name, self._thread)
         if generation is not None:
             self._generation = generation
             self.completed = completing

@@ -133,7 +133,7 @@ class ReleaseAgent(Notice):
 
     number: int
     reason: Reason
-    seen: int | None = None
+    seen: float | None = None
     """The last use that the supervisor knew of. `None`: it does not matter."""
 
     cutoff: float | None = None
@@ -251,7 +251,7 @@ class SessionRow:
     busy: bool
     """A build, commit, release or close is under way."""
 
-    used: int
+    used: float
     """When it was last used: a number that grows with every use of a session of the room."""
 
     empty: bool

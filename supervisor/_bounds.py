@@ -101,7 +101,7 @@ class SupervisorBounds(SupervisorBooks):
         self._look_whether_settled()
 
     def _ask(
-        self, candidates: Iterable[tuple[str, int]], reason: Reason, cutoff: float | None = None
+        self, candidates: Iterable[tuple[str, float]], reason: Reason, cutoff: float | None = None
     ) -> None:
         """Ask sessions to release. Each answers once, with `ReleaseAnswered`."""
         for key, seen in candidates:

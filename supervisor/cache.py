@@ -230,6 +230,7 @@ class CacheSupervisor(SupervisorDrain):
             self._forget(key)
         card = Card()
         card.ref = self.start_child(Session, board, key, card)
+        card.mailbox = card.ref.actor_inbox
         board.cards[key] = card
         if board.policy.session_ttl is not None:
             self._expiry.put(key, self.runtime.clock())

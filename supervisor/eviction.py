@@ -41,7 +41,7 @@ LOOKS = 256
 class Candidates:
     """Who should let go."""
 
-    ask: list[tuple[str, int]]
+    ask: list[tuple[str, float]]
     """Sessions, and the last use that was seen of each."""
 
     more: bool = False
@@ -119,7 +119,7 @@ class Residents:
         self._rest = Order()
         self._asked: dict[str, bool] = {}
         """Sessions that were asked and have not answered; whether it was for the cap."""
-        self._held: dict[str, int] = {}
+        self._held: dict[str, float] = {}
         """Sessions beyond the cap that are in a turn, and tell when it is over; the last use of each."""
         self._weights: dict[str, int] = {}
         self.weight = 0

@@ -54,9 +54,17 @@ class SessionMachine(SessionData):
         if self.deferred or self.waiting or self.flush_to or self.departures:
             return None
         generations = self.generations
-        generation = generations.generation
+        generation, agent = generations.generation, self.agent
         if completed:
-            segment, segments = generations.prepare(self.agent)
+            segments = generations.segments
+            segment = segments[-1] if segments else None
+            if (
+                segment is None
+                or segment.owner != agent
+                or segment is generations.in_flight
+                or segment.session_id is not None
+            ):
+                segment, segments = generations.prepare(agent)
             generation += 1
             segment.last = generation
             generations.segments = segments

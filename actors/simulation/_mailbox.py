@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom.actors._future import Future
+    from greenroom.actors._threads import ThreadState
     from greenroom.actors.simulation._simulation import Simulation
 
 __all__ = ["SimulatedMailbox"]
@@ -57,10 +58,16 @@ class SimulatedMailbox(Mailbox):
         self.queue.put((message, future, copy_context()))
         self.knock()
 
-    def step(self, act: Callable[[Any, Any], T], argument: object, gives_way: bool = False) -> T | None:
+    def step(
+        self,
+        thread: ThreadState,
+        act: Callable[[Any, Any], T],
+        argument: object,
+        gives_way: bool = False,
+    ) -> T | None:
         """Take the step or not, as the seed says, and let others run at the moments in which on real
         threads they might: with the baton taken, with the step made, and with the baton let go."""
-        simulation, thread = self.runtime, LOCAL.state
+        simulation = self.runtime
         if thread.driving or HOLDER in self.baton or simulation.random.random() < 0.5:
             return None
         self.baton[HOLDER] = argument
