@@ -330,14 +330,14 @@ class Life:
             self.outbox = outbox = None
         elif self.decided and outbox:
             if unfinished.strike(outbox[0]) > at_most:
-                self._leave_out(outbox.popleft())
+                self._leave_out(outbox.popleft(), unfinished)
         elif item is not None:
             message, future, context = item
             if future is not None and not self.settle_debt(future):
                 future = None
             if unfinished.strike(message) > at_most:
-                self._leave_out(message)
-                if future is not None and (error := unfinished.exception) is not None:
+                error = self._leave_out(message, unfinished)
+                if future is not None:
                     future._resolve((None, (type(error), error, error.__traceback__)))
             else:
                 self._put_first((message, _passed_on(future), context))
@@ -354,11 +354,14 @@ class Life:
             self._backlog = deque()
         self._backlog.appendleft(item)
 
-    def _leave_out(self, what: Any) -> None:
+    def _leave_out(self, what: Any, unfinished: Unfinished) -> BaseException:
         logger.error("%s fails on %s again and again: it is dropped", self, describe(what))
         self.runtime._dead_letter(self, what)
-        assert self.actor is not None
-        self._call_hook(self.actor.on_dropped, what)
+        actor, error = self.actor, unfinished.exception
+        assert actor is not None
+        assert error is not None
+        self._call_hook(actor.on_dropped, what, error)
+        return error
 
     if TYPE_CHECKING:
 

@@ -37,7 +37,8 @@ class Worker(Actor):
         self.log.append("start")
         self.maybe_fail("start")
 
-    def on_dropped(self, dropped: Any) -> None:
+    def on_dropped(self, dropped: Any, exception: BaseException) -> None:
+        assert isinstance(exception, ValueError)
         self.log.append(("dropped", dropped))
 
     def maybe_fail(self, on: Any) -> None:
