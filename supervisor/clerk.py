@@ -118,12 +118,12 @@ class Clerk(Actor):
         """Everything."""
         return self._state
 
-    def on_dropped(self, dropped: Any) -> None:
+    def on_dropped(self, dropped: Any, exception: BaseException) -> None:
         """Give up a transaction whose end cannot be handled."""
         if isinstance(dropped, StoreWritten) and dropped.number == self._state.number:
             entries, self._state.writing = self._state.writing, None
             for request, reply in entries or ():
-                self._refuse(request, reply, RuntimeError("the store's answer could not be handled"))
+                self._refuse(request, reply, exception)
 
     def on_start(self) -> None:
         """Say that the room lives, and go on saying so."""

@@ -68,7 +68,7 @@ class Recovery(Actor):
         """Everything."""
         return self._state
 
-    def on_dropped(self, dropped: Any) -> None:
+    def on_dropped(self, dropped: Any, exception: BaseException) -> None:
         """Begin anew: what was under way may be waiting for just this. Recovering twice does no harm."""
         self._state = RecoveryState()
 

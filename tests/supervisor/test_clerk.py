@@ -556,7 +556,7 @@ def test_a_clerk_that_cannot_hear_of_a_write_answers_without_it_and_goes_on() ->
 
         assert (sim.failures, sim.stats().dead_letters) == (0, 1)
         assert waiting.get().lease.session_id == "s2"
-        with pytest.raises(RuntimeError, match="could not be handled"):
+        with pytest.raises(InjectedFault):
             lost.get()
 
 
