@@ -9,7 +9,7 @@ import pykka
 from greenroom.actors._actor import Actor
 from greenroom.actors._machine import Mode
 from greenroom.actors._machine.effects import Refusal
-from greenroom.actors._session_state import SessionState, Tenant, Waiter
+from greenroom.actors._session_state import Answer, SessionState, Tenant, Waiter
 from greenroom.actors.errands import Errands
 from greenroom.actors.errors import (
     BuildFailed,
@@ -47,12 +47,8 @@ class SessionBase(Actor):
         key: str,
         card: Card,
         state: SessionState | None = None,
-        failed: BaseException | None = None,
     ) -> None:
-        """Begin a session, or go on with the state that another incarnation of the actor left.
-
-        `failed` says that it failed once too often: it takes no turn until the session is ended.
-        """
+        """Begin a session, or go on with the state that another incarnation of the actor left."""
         super().__init__()
         self._board = board
         self._key = key
@@ -60,7 +56,6 @@ class SessionBase(Actor):
         if state is None:
             state = SessionState(key, card, None if board.books is None else board.books.owner)
         self._state = state
-        self._failed = failed
 
     def __str__(self) -> str:
         return f"session {self._key!r}"
@@ -186,24 +181,20 @@ class SessionBase(Actor):
     def _answer(self, waiter: Waiter, answer: Any, turn: BeginTurn | None = None) -> None:
         """Answer somebody, once the supervisor has been told: whoever is answered may ask it at once."""
         assert waiter.reply is not None
-        if self._state.answers is None:
-            self._state.answers = []
-        self._state.answers.append((waiter.reply, answer, turn))
+        self._answer_behind(waiter.reply, answer, turn)
 
-    def _answer_behind(self, reply: Reply, answer: Any) -> None:
+    def _answer_behind(self, reply: Reply, answer: Any, turn: BeginTurn | None = None) -> None:
         """The same, for a reply that nobody has a timer for."""
         if self._state.answers is None:
             self._state.answers = []
-        self._state.answers.append((reply, answer, None))
+        self._state.answers.append(Answer(reply, answer, turn))
 
-    def _send_answers(self) -> None:
-        answers, self._state.answers = self._state.answers, None
-        for reply, answer, turn in answers or ():
-            if isinstance(answer, BaseException):
-                reply.set_exception(answer)
-            elif not reply.set(answer) and turn is not None:
-                # Whoever wanted the turn is gone, and so is the way to say so.
-                self.actor_ref.tell(WithdrawTurn(turn=turn))
+    def _send_answer(self, effect: Answer) -> None:
+        if isinstance(effect.answer, BaseException):
+            effect.reply.set_exception(effect.answer)
+        elif not effect.reply.set(effect.answer) and effect.turn is not None:
+            # Whoever wanted the turn is gone, and so is the way to say so.
+            self.actor_ref.tell(WithdrawTurn(turn=effect.turn))
 
     def _elsewhere(self) -> str:
         ledger, books = self._state.ledger, self._board.books

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +10,7 @@ from greenroom.actors._bound_store import BoundStore
 from greenroom.actors._errors import WorkTimedOut
 from greenroom.actors._machine import effects as effects_of
 from greenroom.actors._session_base import SessionBase, text_of
+from greenroom.actors._session_state import Answer
 from greenroom.actors.coherence import Remembered
 from greenroom.actors.hooks import forget_transcript
 from greenroom.actors.lifecycle import Generation
@@ -26,7 +26,6 @@ from greenroom.messages import (
     IntendCommit,
     Reason,
     RecordCommit,
-    ReportStanding,
     RetryCommit,
     SessionChanged,
     SessionEnded,
@@ -49,56 +48,54 @@ GRACE = 0.65
 """How many seconds after the deadline of a drain its last commits have. By then they were abandoned."""
 
 
+class Tell:
+    """An effect of the actor itself: tell the supervisor how the session is, and answer callers."""
+
+
+class Stop:
+    """An effect of the actor itself: nothing is left."""
+
+
+TELL, STOP = Tell(), Stop()
+
+
 class SessionEffects(SessionBase):
     """Answers callers, sends slow work on its way, sets timers, tells the supervisor."""
 
     def _perform(self, effects: Iterable[Effect], *, quietly: bool = False) -> None:
         """Do what was decided, tell the supervisor what has changed, and stop if nothing is left.
-        (`quietly`: nothing has that it need know.)
+        (`quietly`: nothing has that it need know.) All of that survives a crash: see `Actor.do()`."""
+        self.do(effects if quietly else (*effects, TELL))
 
-        An effect is taken off the list after it was performed. If one raises, it and the rest are still
-        to be done: by the next incarnation of the actor, or, if whoever asked is told of the exception
-        and the actor lives on, with the next message, which is sent here.
-        """
+    def perform(self, effect: Any) -> Iterable[Any] | None:
+        """Do one thing."""
+        return self._performers[effect.__class__](self, effect)
+
+    def _tell_the_supervisor(self, _: Tell) -> Iterable[Any]:
+        """Tell what has changed; then it is time for the answers."""
         state = self._state
-        state.redo = None  # the message that led here is handled: what is left of it is in the list
-        if state.todo is None:
-            state.todo = deque()
-        todo = state.todo
-        todo.extend(effects)
-        try:
-            while todo:
-                self.runtime.fault_point("effect")
-                effect = todo[0]
-                more = self._performers[effect.__class__](self, effect)
-                todo.popleft()
-                if more:
-                    todo.extend(more)
-        except BaseException:
-            self.actor_ref.tell(ReportStanding())
-            raise
-        state.todo = state.struck = None
-        if quietly:
-            return
         self._answer_committers()
         if state.ledger is not None:
             self._tidy_accounts(state.ledger)
         changed = self._publish()
-        if self._nothing_to_remember():
-            self._retire()  # which says all there is to say
-            self._send_answers()
-            self.stop_now()
-            return
+        nothing_left = self._nothing_to_remember()
         answer, state.answer = state.answer, None
+        answers, state.answers = state.answers or (), None
+        if nothing_left:
+            self._retire()  # which says all there is to say
+            return (*answers, STOP)
         if changed and not (answer is not None and answer.accepted):
             self._tell(SessionChanged(key=self._key))
         if answer is not None:
             # Behind the card: at no moment does it look as if nothing were under way.
             self._tell(answer)
-        self._send_answers()
         if not state.card.cached and not state.card.busy and not state.stage.late_builds:
             # There may be very many like this: nothing is kept that can be made again.
             state.resources = state.resources or None
+        return answers
+
+    def _end_actor(self, _: Stop) -> None:
+        self.stop_now()
 
     def _tidy_accounts(self, ledger: LedgerState) -> None:
         """Let go of session ids that are not in use. The layer that talks to the store does it."""
@@ -294,7 +291,7 @@ class SessionEffects(SessionBase):
     def _session_over(self, effect: effects_of.SessionOver) -> None:
         self._event(SessionEnded(key=self._key, reason=effect.reason))
 
-    _performers: ClassVar[dict[type, Callable[[Any, Any], Iterable[Effect] | None]]] = {
+    _performers: ClassVar[dict[type, Callable[[Any, Any], Iterable[Any] | None]]] = {
         effects_of.Build: _build,
         effects_of.CloseResources: _close_resources,
         effects_of.Commit: _commit,
@@ -309,6 +306,9 @@ class SessionEffects(SessionBase):
         effects_of.Retain: _retain,
         effects_of.TearDown: _tear_down,
         effects_of.TurnOver: _turn_over,
+        Answer: SessionBase._send_answer,
+        Stop: _end_actor,
+        Tell: _tell_the_supervisor,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from contextvars import Context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from greenroom.actors._machine import SessionMachine
 if TYPE_CHECKING:
     import asyncio
 
-    from greenroom.actors._machine.effects import Effect
     from greenroom.actors._reply import Reply
     from greenroom.actors._timers import Timer
     from greenroom.actors.card import Card
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from greenroom.actors.resources import Resources
     from greenroom.messages import BeginTurn, CommitSession, DrainSession, ReleaseAnswered
 
-__all__ = ["PINNED", "Account", "LedgerState", "Rescue", "SessionState", "Tenant", "Waiter"]
+__all__ = ["PINNED", "Account", "Answer", "LedgerState", "Rescue", "SessionState", "Tenant", "Waiter"]
 
 
 @dataclass(slots=True)
@@ -54,6 +53,16 @@ class Waiter:
     disowned: int = 0
     refusal: BaseException | None = None
     """What it is told when it has built: the turn was refused meanwhile."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """An effect of the actor itself: answer a caller."""
+
+    reply: Reply
+    answer: Any
+    turn: BeginTurn | None = None
+    """The turn that it was granted. If the caller is gone, nobody else will give it back."""
 
 
 @dataclass(slots=True)
@@ -167,21 +176,18 @@ class SessionState:
         "drain",
         "drained_from",
         "ended",
+        "failing",
         "forced",
         "key",
         "last_error",
         "ledger",
         "problem",
-        "redo",
         "resources",
         "retry_timer",
         "session_id",
         "settings",
         "stage",
-        "strikes",
-        "struck",
         "tenants",
-        "todo",
         "waiters",
     )
 
@@ -199,34 +205,22 @@ class SessionState:
         self.ended: dict[int, Resources | None] | None = None
         """The resources of sessions that have ended and are not yet closed."""
         self.session_id: str | None = None
-        self.todo: deque[Effect] | None = None
-        self.redo: Any = None
         self.attempt = 0
         self.last_error: str | None = None
         self.problem: str | None = None
         self.drain: DrainSession | None = None
         self.drained_from = 0
         self.forced = False
-        self.answers: list[tuple[Reply, Any, BeginTurn | None]] | None = None
-        """Whoever is to be answered, behind what the supervisor is told."""
+        self.failing: BaseException | None = None
+        """The actor failed with this once too often: it has still to say so, and to begin no turn."""
+        self.answers: list[Answer] | None = None
+        """Callers to answer, behind what the supervisor is told."""
         self.answer: ReleaseAnswered | None = None
         """What the supervisor is to be told about a release."""
         self.retry_timer: Timer | None = None
-        self.struck: Any = None
-        self.strikes = 0
 
     def forget_tenant(self, incarnation: int) -> None:
         """Let go of an agent, and of the table it was in: most sessions that are known have none."""
         self.tenants.pop(incarnation, None)
         if not self.tenants:
             self.tenants.clear()
-
-    def strike(self, most: int) -> None:
-        """The actor has failed. What it fails on again and again is left out; the rest is still done."""
-        on = self.todo[0] if self.todo else self.redo
-        self.strikes = self.strikes + 1 if on is self.struck else 1
-        self.struck = on
-        if self.strikes > most:
-            self.struck = self.redo = None
-            if self.todo:
-                self.todo.popleft()

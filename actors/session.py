@@ -22,7 +22,7 @@ from greenroom.actors._machine import CommitState, Mode, Place
 from greenroom.actors._machine import effects as effects_of
 from greenroom.actors._machine.effects import HIT, RESTED, Refusal
 from greenroom.actors._session_recovery import SessionRecovery
-from greenroom.actors._session_state import Waiter
+from greenroom.actors._session_state import Answer, Waiter
 from greenroom.actors.coherence import Remembered
 from greenroom.actors.errors import SessionBusy
 from greenroom.actors.holding import held_around
@@ -55,7 +55,6 @@ from greenroom.messages import (
     RecoverSession,
     ReleaseAgent,
     ReleaseAnswered,
-    ReportStanding,
     ResourcesClosed,
     RetryCommit,
     RetryRecord,
@@ -101,18 +100,23 @@ class Session(SessionRecovery):
             self._ask_the_store_again(state.ledger)
         if state.stage.retained:
             self._pause(effects_of.Pause(state.stage.tries))
-        redo, struck = state.redo, state.struck
-        self._perform(())
-        if self._failed is not None:
-            self._event(SessionFailure(key=self._key, error=self._failed))
+        failed = state.failing is not None or state.stage.mode is Mode.FAILED
+        if state.failing is not None:
+            self._event(SessionFailure(key=self._key, error=state.failing))
             self._perform(state.stage.fail())
             self._answer_for_what_was_left_out()
-        failed = self._failed is not None or state.stage.mode is Mode.FAILED
+            state.failing = None
         if state.ledger is not None and failed:
             self._give_up_answers(state.ledger)
-        if redo is not None:
-            state.redo, state.struck = redo, struck  # it may be what the actor fails on
-            self.on_receive(redo)
+
+    def on_dropped(self, dropped: Any, exception: BaseException) -> None:
+        """Begin no turn until the session is ended: what is left out may be what others wait for."""
+        state = self._state
+        state.failing = exception
+        if isinstance(dropped, Answer):
+            dropped.reply.set_exception(self._error(Refusal.FAILED))
+            if dropped.turn is not None:
+                self.actor_ref.tell(WithdrawTurn(turn=dropped.turn))
 
     def _answer_for_what_was_left_out(self) -> None:
         """Refuse every turn that still waits here: the stage knows nothing of it any more."""
@@ -358,9 +362,6 @@ class Session(SessionRecovery):
         self._perform(())
         return row
 
-    def _report_standing(self, _: ReportStanding) -> None:
-        self._perform(())
-
     # Commits.
 
     def _commit_session(self, message: CommitSession) -> CommitOutcome | None:
@@ -519,7 +520,6 @@ class Session(SessionRecovery):
         LookAtLease: SessionRecovery._look_at_lease,
         RecoverSession: SessionRecovery._recover_session,
         ReleaseAgent: _release_agent,
-        ReportStanding: _report_standing,
         ResourcesClosed: SessionRecovery._resources_closed,
         RetryCommit: SessionRecovery._retry_commit,
         RetryRecord: SessionRecovery._retry_record,

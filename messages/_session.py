@@ -38,7 +38,6 @@ __all__ = [
     "ForceSession",
     "GiveBackTurn",
     "ReleaseAgent",
-    "ReportStanding",
     "ResourcesClosed",
     "RetryCommit",
     "SessionRow",
@@ -266,11 +265,6 @@ class SessionRow:
 @message()
 class DescribeSession(Request[SessionRow]):
     """Say how the session is."""
-
-
-@message()
-class ReportStanding(Notice):
-    """Go on with what was decided and not done."""
 
 
 # Drain.

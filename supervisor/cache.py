@@ -124,15 +124,12 @@ class CacheSupervisor(SupervisorDrain):
         key = session.key
         restarts = self._state.restarts
         again, past = RestartPolicy().decide(restarts.get(key, ()), self.runtime.clock())
-        if session.todo is None and failure.message is not None:
-            session.redo = failure.message
-        session.strike(RestartPolicy().limit)
         if again:
             restarts[key] = past
             self._state.counters["restarts"] += 1
-            self.restart_child(failure, self._board, key, session.card, session)
         else:
             restarts.pop(key, None)
+            session.failing = failure.exception
             logger.error(
                 "Session %r failed %s times in a short time and takes no turn any more until it is "
                 "ended with room.end(). The last failure was %r",
@@ -140,7 +137,7 @@ class CacheSupervisor(SupervisorDrain):
                 len(past) + 1,
                 failure.exception,
             )
-            self.restart_child(failure, self._board, key, session.card, session, failure.exception)
+        self.restart_child(failure, self._board, key, session.card, session, replay=True)
 
     # Messages.
 
