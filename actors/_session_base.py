@@ -46,12 +46,8 @@ class SessionBase(Actor):
         board: Board,
         key: str,
         state: SessionState | None = None,
-        failed: BaseException | None = None,
     ) -> None:
-        """Begin a session, or go on with the state that another incarnation of the actor left.
-
-        `failed` says that it failed once too often: it takes no turn until the session is ended.
-        """
+        """Begin a session, or go on with the state that another incarnation of the actor left."""
         super().__init__()
         self._board = board
         self._key = key
@@ -59,7 +55,6 @@ class SessionBase(Actor):
         if state is None:
             state = SessionState(key, None if board.books is None else board.books.owner)
         self._state = state
-        self._failed = failed
 
     def __str__(self) -> str:
         return f"session {self._key!r}"

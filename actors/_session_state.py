@@ -172,6 +172,7 @@ class SessionState:
         "drain",
         "drained_from",
         "ended",
+        "failure",
         "forced",
         "idle_since",
         "key",
@@ -225,6 +226,8 @@ class SessionState:
         self.retry_timer: Timer | None = None
         self.struck: Any = None
         self.strikes = 0
+        self.failure: BaseException | None = None
+        """What the actor failed on once too often, until the session has been told to take no turn."""
 
     def forget_tenant(self, incarnation: int) -> None:
         """Let go of an agent, and of the table it was in: most sessions that are known have none."""
@@ -232,12 +235,19 @@ class SessionState:
         if not self.tenants:
             self.tenants.clear()
 
-    def strike(self, most: int) -> None:
-        """The actor has failed. What it fails on again and again is left out; the rest is still done."""
+    def strike(self, most: int) -> bool:
+        """The actor has failed. What it fails on again and again is left out, the rest is still done.
+
+        Returns whether something was left out just now.
+        """
         on = self.todo[0] if self.todo else self.redo
         self.strikes = self.strikes + 1 if on is self.struck else 1
         self.struck = on
-        if self.strikes > most:
-            self.struck = self.redo = None
-            if self.todo:
-                self.todo.popleft()
+        if self.strikes <= most:
+            return False
+        self.struck = None
+        if self.todo:
+            self.todo.popleft()
+        else:
+            self.redo = None
+        return True

@@ -71,8 +71,9 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from greenroom.actors.effects import Effect
 
 __all__ = ["Session"]
 
@@ -99,26 +100,38 @@ class Session(SessionRecovery):
         if state.stage.retained:
             self._pause(effects_of.Pause(state.stage.tries))
         redo, struck = state.redo, state.struck
-        self._perform(())
-        if self._failed is not None:
-            self._event(SessionFailure(key=self._key, error=self._failed))
-            self._perform(state.stage.fail())
-            self._answer_for_what_was_left_out()
+        self._go_on(())
+        if state.failure is not None:
+            # Not before: what was left over may fail again, and then the next incarnation must know.
+            failure, state.failure = state.failure, None
+            self._go_on(self._fail(failure))
         if state.ledger is not None and state.stage.failed:
             self._give_up_answers(state.ledger)
         if redo is not None:
             state.redo, state.struck = redo, struck  # it may be what the actor fails on
             self.on_receive(redo)
 
-    def _answer_for_what_was_left_out(self) -> None:
-        """Refuse every turn that still waits here: the stage knows nothing of it any more."""
+    def _go_on(self, effects: Iterable[Effect]) -> None:
+        """Perform, before the message that was not handled. If that fails, it is still to be handled."""
+        redo = self._state.redo
+        try:
+            self._perform(effects)
+        finally:
+            self._state.redo = redo
+
+    def _fail(self, error: BaseException) -> list[Effect]:
+        """Take no turn any more. What was left out may have been an answer: refuse every turn that still
+        waits here."""
         state = self._state
         stage = state.stage
+        self._event(SessionFailure(key=self._key, error=error))
+        effects = stage.fail()
         if stage.building and stage.building not in state.tenants:
-            self._perform(stage.built(stage.building, succeeded=False))
+            effects += stage.built(stage.building, succeeded=False)
         for turn in list(state.waiters or ()):
             self._refuse(effects_of.Refuse(turn, Refusal.FAILED))
-            self._perform(stage.withdraw(turn))
+            effects += stage.withdraw(turn)
+        return effects
 
     # Messages.
 

@@ -123,21 +123,21 @@ class CacheSupervisor(SupervisorDrain):
         again, past = RestartPolicy().decide(restarts.get(key, ()), self.runtime.clock())
         if session.todo is None and failure.message is not None:
             session.redo = failure.message
-        session.strike(RestartPolicy().limit)
-        if again:
+        left_out = session.strike(RestartPolicy().limit)
+        if again and not left_out:
             restarts[key] = past
             self._state.counters["restarts"] += 1
-            self.restart_child(failure, self._board, key, session)
         else:
             restarts.pop(key, None)
             logger.error(
-                "Session %r failed %s times in a short time and takes no turn any more until it is "
-                "ended with room.end(). The last failure was %r",
+                "Session %r fails again and again and takes no turn any more until it is ended with "
+                "room.end(). The last failure was %r",
                 key,
-                len(past) + 1,
                 failure.exception,
             )
-            self.restart_child(failure, self._board, key, session, failure.exception)
+            # In its state, for the next incarnation may fail before it has acted on it.
+            session.failure = failure.exception
+        self.restart_child(failure, self._board, key, session)
 
     # Recovery: after a restart, when all sessions have told.
 
