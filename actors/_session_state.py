@@ -178,6 +178,7 @@ class SessionState:
         "key",
         "last_error",
         "ledger",
+        "left_out",
         "problem",
         "redo",
         "resources",
@@ -228,6 +229,8 @@ class SessionState:
         self.strikes = 0
         self.failure: BaseException | None = None
         """What the actor failed on once too often, until the session has been told to take no turn."""
+        self.left_out: list[Any] | None = None
+        """The messages and effects that were left out, until that has been acted on."""
 
     def forget_tenant(self, incarnation: int) -> None:
         """Let go of an agent, and of the table it was in: most sessions that are known have none."""
@@ -246,6 +249,7 @@ class SessionState:
         if self.strikes <= most:
             return False
         self.struck = None
+        self.left_out = [*(self.left_out or ()), on]
         if self.todo:
             self.todo.popleft()
         else:

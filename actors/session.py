@@ -103,8 +103,9 @@ class Session(SessionRecovery):
         self._go_on(())
         if state.failure is not None:
             # Not before: what was left over may fail again, and then the next incarnation must know.
-            failure, state.failure = state.failure, None
-            self._go_on(self._fail(failure))
+            effects = self._fail(state.failure)
+            state.failure = None
+            self._go_on(effects)
         if state.ledger is not None and state.stage.failed:
             self._give_up_answers(state.ledger)
         if redo is not None:
@@ -121,12 +122,15 @@ class Session(SessionRecovery):
 
     def _fail(self, error: BaseException) -> list[Effect]:
         """Take no turn any more. What was left out may have been an answer: refuse every turn that still
-        waits here."""
+        waits here, and take what was under way for failed."""
         state = self._state
         stage = state.stage
         self._event(SessionFailure(key=self._key, error=error))
         effects = stage.fail()
-        if stage.building and stage.building not in state.tenants:
+        left_out, state.left_out = state.left_out, None
+        for what in left_out or ():
+            effects += self._take_for_failed(what, error)
+        if stage.entering:
             effects += stage.built(stage.building, succeeded=False)
         for turn in list(state.waiters or ()):
             self._refuse(effects_of.Refuse(turn, Refusal.FAILED))

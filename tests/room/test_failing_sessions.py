@@ -7,17 +7,30 @@ whatever, and the session takes no turn until it is ended.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import random
 from typing import TYPE_CHECKING, Any
 
+import pykka
 import pytest
 
 from greenroom import Greenroom, GreenroomError, Policy, SessionFailed
+from greenroom.actors.session import Session
 from greenroom.actors.simulation import InjectedFault, Simulation
-from greenroom.testing import RecordingBuild
-from tests.simulation.shelf import Shelf
+from greenroom.messages import (
+    CloseSession,
+    CommitSession,
+    EndTurn,
+    EvictAgent,
+    GiveBackTurn,
+    Reason,
+    SettleRoom,
+    UseSettings,
+)
+from greenroom.testing import RecordingAgent, RecordingBuild
+from tests.simulation.shelf import Row, Shelf
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +42,7 @@ class Stumbling(Simulation):
     """A simulation in which effects fail by a plan: one entry for every time that one is tried."""
 
     def __init__(self, *, pause: float = 0.0) -> None:
-        super().__init__(haste=0.0, work_time=(0.0, 0.1), most_steps=5_000)
+        super().__init__(haste=0.0, work_time=(0.0, 0.1), most_steps=20_000)
         self.plan: Iterator[bool] = iter(())
         self.fails_on: list[str] = []
         """The messages that the next actors to get such fail on, once each."""
@@ -46,13 +59,13 @@ class Stumbling(Simulation):
             raise InjectedFault(name)
 
 
-def open_room(sim: Simulation, *, store: bool = False) -> Greenroom:
+def open_room(sim: Simulation, build: Any = None, *, store: bool = False) -> Greenroom:
     shelf = None
     if store:
         shelf = Shelf(random.Random(1))
         shelf.clock = sim.clock
-    policy = Policy(sweep_every=None, idle_ttl=None, lease_ttl=1000.0)
-    return Greenroom(RecordingBuild(), policy=policy, runtime=sim, store=shelf)
+    policy = Policy(sweep_every=None, idle_ttl=None, lease_ttl=1000.0, retry_first=1.0)
+    return Greenroom(build or RecordingBuild(), policy=policy, runtime=sim, store=shelf)
 
 
 @pytest.fixture(autouse=True)
@@ -141,3 +154,164 @@ def test_whichever_effects_of_a_turn_fail_and_how_often_its_caller_is_answered(s
             assert room.stats().in_turn == 0, plan
     expected = {"granted", "SessionFailed"} | ({"NotRecorded"} if store else set())
     assert set(answers) == expected
+
+
+# Messages and effects that fail whenever they are tried.
+
+OF_A_VISIT = """
+    BeginTurn Build BuildEnded CloseResources CloseSession Commit CommitEnded CommitGaveUp CommitSession
+    EndLife EndTurn EvictAgent ExpireTurn Grant Insert LifeOver Pause Refuse ResourcesClosed Retain
+    RetryCommit StartCommit TearDown TeardownEnded TurnOver UseSettings Wait WithdrawTurn
+"""
+OF_A_STORE = "Enter LookAtLease Record StoreAnswered TurnRecorded"
+OF_A_RECOVERY = """
+    Build BuildEnded Commit CommitEnded LeaseTaken RecoverSession StartCommit TearDown TeardownEnded
+    TurnRecorded
+"""
+
+
+def planted(names: str) -> list[Any]:
+    tables = (Session._performers, Session._handlers)
+    kinds = {kind.__name__: (table, kind) for table in tables for kind in table}
+    return [pytest.param(*kinds[name], id=name) for name in names.split()]
+
+
+def plant(table: dict[type, Any], kind: type, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have sessions fail at it. Returns how often they have, so far."""
+    failures: list[str] = []
+
+    def fail(_: Session, what: Any) -> None:
+        failures.append(type(what).__name__)
+        raise ZeroDivisionError(what)
+
+    monkeypatch.setitem(table, kind, fail)
+    return failures
+
+
+class Visit:
+    """Callers of one session, who take any answer, and an agent that cannot always commit."""
+
+    def __init__(self, sim: Simulation, *, store: bool) -> None:
+        self.sim = sim
+        self.fails: dict[str, Any] = {}
+        self.room = open_room(sim, self.build, store=store)
+
+    def build(self, context: Any) -> RecordingAgent:
+        context.resources.get("pool", list, close=list.clear)
+        return RecordingAgent(context, self.fails)
+
+    def everything(self) -> None:
+        self.wait_answered(self.turn())
+        self.ask(CommitSession(wait=True))
+        self.three_turns()
+        self.ask(UseSettings(method="__setitem__", args=("model", "x")))
+        self.fails["commit_memory_session"] = OSError("no")
+        self.ask(CommitSession(wait=True))
+        self.ask(EvictAgent())
+        self.sim.run(5.0)
+        self.fails.clear()
+        self.wait_answered(self.turn())
+        self.end()
+        self.ask(CommitSession(wait=True))
+
+    def turn(self, waits: float | None = None) -> Any:
+        async def take() -> None:
+            async with self.room.turn("a", timeout=waits):
+                await self.sim.sleep(5.0)
+
+        answer = self.sim.task(take())
+        self.sim.run(0.5)
+        return answer
+
+    def three_turns(self) -> None:
+        """One that is run, and two behind it: one does not wait long enough, and one is given up."""
+        answers = [self.turn(), self.turn(waits=0.1), self.turn()]
+        answers[2].cancel()
+        for answer in answers:
+            self.wait_answered(answer)
+
+    def end(self) -> None:
+        self.ask(CloseSession(interrupt=False, reason=Reason.EXPLICIT))
+        self.sim.run(1.0)
+
+    def ask(self, message: Any) -> None:
+        session = self.room._board.directory.get("a")
+        if session is not None:
+            self.wait_answered(session.ask(message, block=False))
+
+    def wait_settled(self) -> None:
+        self.wait_answered(self.room._supervisor.ask(SettleRoom(), block=False))
+
+    def wait_answered(self, answer: Any) -> None:
+        """In virtual time."""
+        try:
+            answer.get(timeout=100.0)
+        except (GreenroomError, ZeroDivisionError, pykka.ActorDeadError, asyncio.CancelledError):
+            pass
+
+
+@pytest.mark.parametrize("store", [False, True], ids=["", "store"])
+@pytest.mark.parametrize(("table", "kind"), planted(OF_A_VISIT))
+def test_whatever_a_session_fails_at_its_callers_are_answered_and_the_next_session_works(
+    table: dict[type, Any], kind: type, store: bool
+) -> None:
+    """Invariant 5: and nothing is under way for ever."""
+    check_failures_at(table, kind, store=store)
+
+
+@pytest.mark.parametrize(("table", "kind"), planted(OF_A_STORE))
+def test_whatever_of_the_store_a_session_fails_at_its_callers_are_answered_and_the_next_session_works(
+    table: dict[type, Any], kind: type
+) -> None:
+    """Invariant 5: and what it failed at is not tried all the time."""
+    check_failures_at(table, kind, store=True)
+
+
+def check_failures_at(table: dict[type, Any], kind: type, *, store: bool) -> None:
+    with Stumbling() as sim:
+        visit = Visit(sim, store=store)
+        with pytest.MonkeyPatch.context() as patch:
+            failures = plant(table, kind, patch)
+            visit.everything()
+            sim.run(20.0)
+        assert 0 < len(failures) < 500
+
+        visit.ask(CommitSession(wait=True))
+        visit.end()
+        visit.wait_settled()
+        with visit.room.turn("a"):
+            pass
+        assert visit.room.commit("a").left == 0
+        visit.wait_settled()
+
+
+def test_a_turn_whose_end_a_session_fails_at_is_over_all_the_same() -> None:
+    """Invariant 5: however its end is told."""
+    with Stumbling() as sim:
+        visit = Visit(sim, store=False)
+        with pytest.MonkeyPatch.context() as patch:
+            failures = [plant(Session._handlers, kind, patch) for kind in (EndTurn, GiveBackTurn)]
+            visit.wait_answered(visit.turn())
+            sim.run(20.0)
+        assert all(failures)
+        visit.end()
+        with visit.room.turn("a"):
+            pass
+
+
+@pytest.mark.parametrize(("table", "kind"), planted(OF_A_RECOVERY))
+def test_whatever_a_session_fails_at_recoveries_go_on(table: dict[type, Any], kind: type) -> None:
+    """C7: two at a time, and who fails must not keep its place for ever."""
+    with Stumbling() as sim:
+        shelf = Shelf(random.Random(1))
+        shelf.clock = sim.clock
+        for name in ("s1", "s2", "s3", "s4", "s5"):
+            shelf.rows[name] = Row(name, name, generation=1, owner="dead:1:ab", epoch=1)
+        policy = Policy(recover_at_once=2, lease_ttl=4.0, sweep_every=None)
+        with pytest.MonkeyPatch.context() as patch:
+            failures = plant(table, kind, patch)
+            Greenroom(RecordingBuild(), policy=policy, runtime=sim, store=shelf)
+            sim.run(30.0)
+        assert failures
+        sim.run(600.0)
+        assert [row.session_id for row in shelf.rows.values() if not row.committed] == []
