@@ -103,6 +103,14 @@ class ClerkState:
         """When the last beat that reached it was asked for."""
         self.redo: Any = None
 
+    def leave_out(self, message: Any) -> None:
+        """The clerk fails on it again and again. Whoever waits for that answer is told so."""
+        if isinstance(message, StoreWritten) and message.number == self.number:
+            writing, self.writing = self.writing, None
+            for _, reply in writing or ():
+                if reply is not None:
+                    reply.set_exception(StoreHangs("the clerk fails on what the store has answered"))
+
 
 class Clerk(Actor):
     """Writes to the store, for all sessions of a room."""
@@ -124,9 +132,9 @@ class Clerk(Actor):
         """Say that the room lives, and go on saying so."""
         if self._books.ledger:
             self._renew_leases(RenewLeases())
-        redo, self._state.redo = self._state.redo, None
-        if redo is not None:
-            self.on_receive(redo)
+        if self._state.redo is not None:
+            self.on_receive(self._state.redo)
+            self._state.redo = None  # not before: it may be what the clerk fails on
         self._write_next()
 
     def on_receive(self, message: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from greenroom.actors import Actor, RestartPolicy
 from greenroom.actors._calls import describe
 from greenroom.supervisor.cache import CacheSupervisor
-from greenroom.supervisor.clerk import Clerk
-from greenroom.supervisor.recovery import Recovery
+from greenroom.supervisor.clerk import Clerk, ClerkState
+from greenroom.supervisor.recovery import Recovery, RecoveryState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +56,8 @@ class Keeper(Actor):
         if strikes > RestartPolicy().limit:
             name = "supervisor" if who is CacheSupervisor else who.__name__.lower()
             logger.error("The %s fails on %s again and again: it is dropped", name, describe(message))
+            if isinstance(state, (ClerkState, RecoveryState)):
+                state.leave_out(message)
             message = None
         self._struck[who] = (message, strikes)
         if state is not None:

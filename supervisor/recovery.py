@@ -53,6 +53,13 @@ class RecoveryState:
         """Those that came to nothing, and that the ledger says nothing about: they come last."""
         self.redo: Any = None
 
+    def leave_out(self, message: Any) -> None:
+        """It fails on this again and again: look anew, and keep no place for what came to nothing."""
+        if isinstance(message, OrphansFound):
+            self.looking = False
+        elif isinstance(message, (OrphanOpened, RecoveryEnded)):
+            self.under_way.pop(message.session_id, None)
+
 
 class Recovery(Actor):
     """Has orphaned sessions committed, a few at a time."""
@@ -69,9 +76,10 @@ class Recovery(Actor):
 
     def on_start(self) -> None:
         """Look now, and again and again."""
-        redo, self._state.redo = self._state.redo, None
+        redo = self._state.redo
         if redo is not None and not isinstance(redo, LookForOrphans):
             self.on_receive(redo)
+        self._state.redo = None  # not before: it may be what it fails on
         self._look_now_and_again(LookForOrphans())
 
     def on_receive(self, message: Any) -> Any:

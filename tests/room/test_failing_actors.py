@@ -1,4 +1,4 @@
-"""Session actors that fail while they do what was decided, again and again: whoever waits is answered.
+"""Actors of a room that fail again and again: whoever waits is answered.
 
 A session does its *effects* one after the other, and may fail at each. Who fails there is restarted and
 tries again; four times at the same effect, and it is left out; four times within five seconds at
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,18 @@ from greenroom.messages import (
     EndTurn,
     EvictAgent,
     GiveBackTurn,
+    LookForOrphans,
+    OrphanOpened,
+    OrphansFound,
     Reason,
+    RecoveryEnded,
+    RenewLeases,
     SettleRoom,
+    StoreWritten,
     UseSettings,
 )
+from greenroom.supervisor.clerk import Clerk
+from greenroom.supervisor.recovery import Recovery
 from greenroom.testing import RecordingAgent, RecordingBuild
 from tests.simulation.shelf import Row, Shelf
 
@@ -176,11 +185,16 @@ def planted(names: str) -> list[Any]:
     return [pytest.param(*kinds[name], id=name) for name in names.split()]
 
 
-def plant(table: dict[type, Any], kind: type, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Have sessions fail at it. Returns how often they have, so far."""
+def plant(
+    table: dict[type, Any], kind: type, monkeypatch: pytest.MonkeyPatch, times: float = math.inf
+) -> list[str]:
+    """Have actors fail at it so many times. Returns how often they have, so far."""
     failures: list[str] = []
+    handle = table[kind]
 
-    def fail(_: Session, what: Any) -> None:
+    def fail(actor: Any, what: Any) -> Any:
+        if len(failures) >= times:
+            return handle(actor, what)
         failures.append(type(what).__name__)
         raise ZeroDivisionError(what)
 
@@ -302,6 +316,10 @@ def test_a_turn_whose_end_a_session_fails_at_is_over_all_the_same() -> None:
 @pytest.mark.parametrize(("table", "kind"), planted(OF_A_RECOVERY))
 def test_whatever_a_session_fails_at_recoveries_go_on(table: dict[type, Any], kind: type) -> None:
     """C7: two at a time, and who fails must not keep its place for ever."""
+    check_recoveries(table, kind)
+
+
+def check_recoveries(table: dict[type, Any], kind: type, times: float = math.inf) -> None:
     with Stumbling() as sim:
         shelf = Shelf(random.Random(1))
         shelf.clock = sim.clock
@@ -309,9 +327,37 @@ def test_whatever_a_session_fails_at_recoveries_go_on(table: dict[type, Any], ki
             shelf.rows[name] = Row(name, name, generation=1, owner="dead:1:ab", epoch=1)
         policy = Policy(recover_at_once=2, lease_ttl=4.0, sweep_every=None)
         with pytest.MonkeyPatch.context() as patch:
-            failures = plant(table, kind, patch)
+            failures = plant(table, kind, patch, times)
             Greenroom(RecordingBuild(), policy=policy, runtime=sim, store=shelf)
             sim.run(30.0)
         assert failures
         sim.run(600.0)
         assert [row.session_id for row in shelf.rows.values() if not row.committed] == []
+
+
+# Those that a room has one of.
+
+
+@pytest.mark.parametrize("times", [2, 3, 4, 100])
+@pytest.mark.parametrize("kind", [RenewLeases, StoreWritten])
+def test_however_often_the_clerk_fails_its_callers_are_answered(kind: type, times: int) -> None:
+    """Invariant 5"""
+    with Stumbling() as sim:
+        visit = Visit(sim, store=True)
+        sim.run(1.0)
+        with pytest.MonkeyPatch.context() as patch:
+            failures = plant(Clerk._handlers, kind, patch, times)
+            visit.room.configure(lease_ttl=2000.0)  # which makes it beat anew
+            visit.everything()
+        assert 0 < len(failures) <= times
+        visit.end()
+        with visit.room.turn("a"):
+            pass
+        assert visit.room.commit("a").left == 0
+
+
+@pytest.mark.parametrize("times", [2, 3, 4, 100])
+@pytest.mark.parametrize("kind", [LookForOrphans, OrphansFound, OrphanOpened, RecoveryEnded])
+def test_however_often_the_recovery_fails_it_goes_on(kind: type, times: int) -> None:
+    """C7"""
+    check_recoveries(Recovery._handlers, kind, times)
