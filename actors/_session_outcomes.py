@@ -24,9 +24,11 @@ from greenroom.messages import (
     CommitFailure,
     CommitStuck,
     CommitSucceeded,
+    ExpireSession,
     GiveBackTurn,
     HookFailure,
     Reason,
+    ReleaseAgent,
     ResourcesClosed,
     RetryCommit,
     StartCommit,
@@ -279,6 +281,10 @@ class SessionOutcomes(SessionEffects):
                 return self._torn_down(left_out) or []
             case effects_of.CloseResources() | ResourcesClosed():
                 return state.stage.resources_closed(left_out.life)
+            case effects_of.AnswerRelease():
+                state.answer = left_out.accepted
+            case ReleaseAgent() | ExpireSession():
+                state.answer = False
             case WithdrawTurn():
                 return state.stage.withdraw(left_out.turn)
             case GiveBackTurn():
