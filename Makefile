@@ -144,6 +144,7 @@ serve: $(ready_serve) ## run the gateway, on SQLite and with an offline agent
 
 histories: $(ready) ## simulate a hundred thousand histories of a room, and of rooms that are killed
 	$(python) -m tests.simulation.histories $(ARGS)
+	$(python) -m tests.simulation.histories --of bursts --seeds 20000 $(ARGS)
 	$(python) -m tests.simulation.histories --of crashes --seeds 20000 $(ARGS)
 
 soak: $(ready_bench) ## an hour of mixed load with faults, and what grew

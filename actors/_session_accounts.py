@@ -341,9 +341,14 @@ class SessionAccounts(SessionOutcomes):
 
     def _keep_accounts_again(self, ledger: LedgerState) -> None:
         """Timers are gone. Answers that are on their way still come."""
-        self.actor_ref.tell(LookAtLease())
+        ledger.lease_timer = None
+        if self._state.stage.failed:
+            self._watch_lease()  # it may be what it fails on: not at once, or it does nothing else
+        else:
+            self.actor_ref.tell(LookAtLease())
         for account in ledger.accounts.values():
-            account.timer = None
+            if account.timer is not None:
+                account.timer = self._retry_later(account.session_id, account.tries)
         for session_id, tries in ledger.doubts.items():
             self._retry_later(session_id, tries + 1)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from greenroom.actors._machine import CommitState
 from greenroom.actors._machine import effects as effects_of
@@ -25,12 +25,16 @@ from greenroom.messages import (
     CommitFailure,
     CommitStuck,
     CommitSucceeded,
+    ExpireSession,
+    GiveBackTurn,
     HookFailure,
     Reason,
+    ReleaseAgent,
     ResourcesClosed,
     RetryCommit,
     StartCommit,
     TeardownEnded,
+    WithdrawTurn,
 )
 
 if TYPE_CHECKING:
@@ -230,6 +234,11 @@ class SessionOutcomes(SessionEffects):
         return incarnation == stage.agent or stage.departure(incarnation) is not None
 
     def _teardown_ended(self, message: TeardownEnded) -> None:
+        effects = self._torn_down(message)
+        if effects is not None:
+            self._perform(effects)
+
+    def _torn_down(self, message: TeardownEnded) -> list[Effect] | None:
         stage = self._state.stage
         departure = stage.departure(message.incarnation)
         if departure is None:
@@ -268,6 +277,62 @@ class SessionOutcomes(SessionEffects):
         self._event(
             HookFailure(key=self._key, incarnation=incarnation, hook=hook, reason=reason, error=error)
         )
+
+    def _take_for_failed(self, left_out: Any, error: BaseException) -> list[Effect]:
+        """A message or an effect was left out, because the actor failed on it again and again. Nobody
+        else will tell how slow work has ended, or that a turn has: as if it had failed."""
+        state = self._state
+        match left_out:
+            case effects_of.Build() | BuildEnded():
+                return self._build_lost(left_out, error)
+            case effects_of.Commit():
+                return self._outcome_lost(state.attempt, error)
+            case CommitEnded():
+                return self._outcome_lost(left_out.attempt, error)
+            case effects_of.CommitGaveUp():
+                self._commit_gave_up(left_out)
+            case effects_of.TearDown():
+                incarnation, hook = left_out.incarnation, "close" if left_out.close else "release"
+                state.forget_tenant(incarnation)
+                failed = TeardownEnded(incarnation=incarnation, errors=((hook, error),), seconds=0.0)
+                return self._torn_down(failed) or []
+            case TeardownEnded():
+                return self._torn_down(left_out) or []
+            case effects_of.CloseResources() | ResourcesClosed():
+                return state.stage.resources_closed(left_out.life)
+            case effects_of.AnswerRelease():
+                state.answer = left_out.accepted
+            case ReleaseAgent() | ExpireSession():
+                state.answer = False
+            case WithdrawTurn():
+                return state.stage.withdraw(left_out.turn)
+            case GiveBackTurn():
+                return state.stage.withdraw(left_out.end.turn)
+            case _:
+                pass
+        return []
+
+    def _build_lost(self, left_out: effects_of.Build | BuildEnded, error: BaseException) -> list[Effect]:
+        state, stage, incarnation = self._state, self._state.stage, left_out.incarnation
+        effects: list[Effect] = []
+        if incarnation in (stage.rescuers or ()):
+            effects = self._rescuer_gone(incarnation, text_of(error))
+        effects += stage.built(incarnation, succeeded=False)
+        tenant = state.tenants.get(incarnation)
+        if tenant is not None and isinstance(left_out, BuildEnded) and left_out.error is None:
+            tenant.agent = left_out.agent
+            effects += stage.built(incarnation, succeeded=True)  # as one that comes late, it is let go
+        else:
+            state.forget_tenant(incarnation)
+        return effects
+
+    def _outcome_lost(self, attempt: int, error: BaseException) -> list[Effect]:
+        state = self._state
+        segment = state.stage.generations.in_flight
+        if segment is None or attempt != state.attempt:
+            return []
+        self._note_commit_failure(segment.owner or 0, error, 0.0)
+        return state.stage.committed(succeeded=False)
 
     def _retry_commit(self, _: RetryCommit) -> None:
         self._state.retry_timer = None

@@ -103,7 +103,8 @@ class SessionRecovery(SessionLedger):
         for session_id in asked:
             self._doubt(session_id)
         for account in ledger.accounts.values():
-            account.asked, account.loose = 0, True
+            account.asked = 0
+            self._tell_again(account)  # after a pause: the answer to that may be what it fails on
         for session_id, rescue in list(ledger.rescues.items()):
             if not rescue.incarnation:
                 self._rescue_over(session_id, Rescued(problem=None, settled=False))

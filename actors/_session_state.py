@@ -181,6 +181,7 @@ class SessionState:
         "key",
         "last_error",
         "ledger",
+        "left_out",
         "problem",
         "resources",
         "retry_timer",

@@ -71,8 +71,9 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from greenroom.actors.effects import Effect
 
 __all__ = ["Session"]
 
@@ -118,8 +119,17 @@ class Session(SessionRecovery):
             if dropped.turn is not None:
                 self.actor_ref.tell(WithdrawTurn(turn=dropped.turn))
 
-    def _answer_for_what_was_left_out(self) -> None:
-        """Refuse every turn that still waits here: the stage knows nothing of it any more."""
+    def _go_on(self, effects: Iterable[Effect]) -> None:
+        """Perform, before the message that was not handled. If that fails, it is still to be handled."""
+        redo = self._state.redo
+        try:
+            self._perform(effects)
+        finally:
+            self._state.redo = redo
+
+    def _fail(self, error: BaseException) -> list[Effect]:
+        """Take no turn any more. What was left out may have been an answer: refuse every turn that still
+        waits here, and take what was under way for failed."""
         state = self._state
         stage = state.stage
         if stage.place is Place.ENTERING:
@@ -128,7 +138,8 @@ class Session(SessionRecovery):
             self._perform(stage.built(stage.building, succeeded=False))
         for turn in list(state.waiters or ()):
             self._refuse(effects_of.Refuse(turn, Refusal.FAILED))
-            self._perform(stage.withdraw(turn))
+            effects += stage.withdraw(turn)
+        return effects
 
     # Messages.
 

@@ -1,7 +1,8 @@
 """Many histories, on all cores: `python -m tests.simulation.histories --seeds 100000`.
 
-Of one room, or (`--of crashes`) of rooms that are killed and run side by side on one store. Prints how
-far it is, and every seed that breaks an invariant. Replay one with `--first SEED --seeds 1`.
+Of one room, of one whose sessions fail again and again (`--of bursts`), or of rooms that are killed and
+run side by side on one store (`--of crashes`). Prints how far it is, and every seed that breaks an
+invariant. Replay one with `--first SEED --seeds 1`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=100_000)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--of", choices=["world", "crashes"], default="world")
+    parser.add_argument("--of", choices=["world", "bursts", "crashes"], default="world")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     last = options.first + options.seeds

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.leftovers import SWITCH_INTERVAL
+from tests.simulation import bursts
 from tests.simulation.world import run
 
 SEEDS, CHUNK = 1000, 25
@@ -33,6 +34,13 @@ ONE_THREAD = "it is all in one thread: the switch interval changes nothing"
 def test_the_invariants_hold_in_every_history(first: int) -> None:
     for seed in range(first, first + CHUNK):
         run(seed)
+
+
+@pytest.mark.skipif(SWITCH_INTERVAL in os.environ, reason=ONE_THREAD)
+@pytest.mark.parametrize("first", chunks(400, 100))
+def test_the_invariants_hold_where_faults_come_in_bursts(first: int) -> None:
+    for seed in range(first, first + 100):
+        bursts.run(seed)
 
 
 def test_one_seed_is_one_history() -> None:

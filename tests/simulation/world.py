@@ -90,6 +90,8 @@ class SimulatedAgent:
 class World:
     """A room, its clients, and what they know."""
 
+    faults = Faults
+
     def __init__(self, seed: int, *, clients: int = 4, rounds: int = 6) -> None:
         self.seed = seed
         self.sim = Simulation(seed, work_time=(0.0, 0.5), haste=0.2, most_steps=60_000)
@@ -134,7 +136,8 @@ class World:
             runtime=self.sim,
             store=self.shelf,
         )
-        self.sim._faults = Faults({"handler": self.fault_rate, "effect": self.fault_rate}, self.random)
+        rates = {"handler": self.fault_rate, "effect": self.fault_rate}
+        self.sim._faults = self.faults(rates, self.random)
         self.clients = [
             self.sim.task(self._client(rounds), f"client {number}") for number in range(clients)
         ]
@@ -365,6 +368,10 @@ class World:
         if waited > most:
             self.violated(7, f"a turn of {key} waited {waited} s")
 
+    def _may_be_kept(self, hook_failures: int) -> int:
+        """Where hooks hang, one may be given up before the simulation lets it begin."""
+        return hook_failures if self.hangs else 0
+
     def _check_the_end(self) -> None:
         if self.violations:
             raise Violation("; ".join(self.violations))
@@ -374,8 +381,7 @@ class World:
         kept = [f"{agent.number} of {agent.key}" for agent in self.agents if not agent.farewells]
         supervisor = self.room._supervisor.actor_inbox.actor
         assert isinstance(supervisor, CacheSupervisor)
-        # Where hooks hang, one may be given up before the simulation lets it begin.
-        if len(kept) > (supervisor._state.counters["hook_failures"] if self.hangs else 0):
+        if len(kept) > self._may_be_kept(supervisor._state.counters["hook_failures"]):
             raise Violation(f"invariant 6: the agents {kept} were never let go")
         blamed = {*self.report.failed, *self.report.abandoned}
         for agent in self.agents:
@@ -395,13 +401,13 @@ def _drain_message(deadline: float) -> Any:
     return DrainRoom(deadline=deadline)
 
 
-def run(seed: int) -> World:
+def run(seed: int, kind: type[World] = World) -> World:
     """Run one world. Raises with its seed if an invariant does not hold."""
     log = logging.getLogger("greenroom")
     level = log.level
     log.setLevel(logging.CRITICAL)  # so much goes wrong there
     try:
-        world = World(seed)
+        world = kind(seed)
         world.run()
     except BaseException as error:
         error.add_note(f"seed {seed}")
