@@ -202,7 +202,8 @@ class Actor(pykka.Actor):
     def on_dropped(self, dropped: Any, exception: BaseException) -> None:
         """Hear of a message or effect that this actor fails on again and again: it will not come again.
 
-        `exception` is what it failed with last. Called before `on_start()`. By default the actor goes on as if it had never been there.
+        `exception` is what it failed with last. Called before `on_start()`. By default the actor goes
+        on as if it had never been there.
         """
 
     def give_up_child(self, failure: ChildFailed) -> None:

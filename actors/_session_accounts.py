@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 
-from greenroom.actors._machine import Place
+from greenroom.actors._machine import Mode, Place
 from greenroom.actors._session_base import text_of
 from greenroom.actors._session_outcomes import SessionOutcomes
 from greenroom.actors._session_state import PINNED, Account, LedgerState
@@ -342,7 +342,7 @@ class SessionAccounts(SessionOutcomes):
     def _keep_accounts_again(self, ledger: LedgerState) -> None:
         """Timers are gone. Answers that are on their way still come."""
         ledger.lease_timer = None
-        if self._state.stage.failed:
+        if self._state.stage.mode is Mode.FAILED:
             self._watch_lease()  # it may be what it fails on: not at once, or it does nothing else
         else:
             self.actor_ref.tell(LookAtLease())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors._bound_store import BoundStore
 from greenroom.actors._errors import WorkTimedOut
+from greenroom.actors._machine import Place
 from greenroom.actors._machine import effects as effects_of
 from greenroom.actors._session_base import SessionBase, text_of
 from greenroom.actors._session_state import Answer
@@ -103,6 +104,8 @@ class SessionEffects(SessionBase):
     def _grant(self, effect: effects_of.Grant) -> None:
         state = self._state
         stage = state.stage
+        if stage.turn is not effect.turn or stage.place is not Place.IN_TURN:
+            return  # the session has failed since that was decided, and refuses it
         waiter = self._forget_waiter(effect.turn)
         state.card.used = self.runtime.tick()
         state.session_id = effect.turn.session_id

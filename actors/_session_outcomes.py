@@ -30,6 +30,7 @@ from greenroom.messages import (
     HookFailure,
     Reason,
     ReleaseAgent,
+    ReleaseAnswered,
     ResourcesClosed,
     RetryCommit,
     StartCommit,
@@ -234,15 +235,13 @@ class SessionOutcomes(SessionEffects):
         return incarnation == stage.agent or stage.departure(incarnation) is not None
 
     def _teardown_ended(self, message: TeardownEnded) -> None:
-        effects = self._torn_down(message)
-        if effects is not None:
-            self._perform(effects)
+        self._perform(self._torn_down(message))
 
-    def _torn_down(self, message: TeardownEnded) -> list[Effect] | None:
+    def _torn_down(self, message: TeardownEnded) -> list[Effect]:
         stage = self._state.stage
         departure = stage.departure(message.incarnation)
         if departure is None:
-            return  # its time was over before
+            return []  # its time was over before
         for hook, error in message.errors:
             self._hook_failed(message.incarnation, hook, departure.reason, error)
         event = AgentClosed if departure.close else AgentReleased
@@ -258,15 +257,15 @@ class SessionOutcomes(SessionEffects):
         if departure.reason is Reason.RECOVERY:
             problem = self._state.last_error or "it could not be committed"
             effects += self._rescuer_gone(message.incarnation, problem if departure.in_vain else None)
-        self._perform(effects)
+        return effects
 
     def _resources_closed(self, message: ResourcesClosed) -> None:
         stage = self._state.stage
         reasons = {ended.number: ended.reason for ended in stage.ended}
-        reason = reasons.get(message.life, Reason.EXPLICIT)
+        reason = reasons.get(message.number, Reason.EXPLICIT)
         for name, error in message.errors:
             self._hook_failed(0, f"resource {name}", reason, error)
-        self._perform(stage.resources_closed(message.life))
+        self._perform(stage.resources_closed(message.number))
 
     def _hook_failed(self, incarnation: int, hook: str, reason: Reason, error: BaseException) -> None:
         text = text_of(error)
@@ -280,8 +279,8 @@ class SessionOutcomes(SessionEffects):
 
     def _take_for_failed(self, left_out: Any, error: BaseException) -> list[Effect]:
         """A message or an effect was left out, because the actor failed on it again and again. Nobody
-        else will tell how slow work has ended, or that a turn has: as if it had failed."""
-        state = self._state
+        else will tell how that slow work has ended, or that a turn has: it counts as failed."""
+        state, stage = self._state, self._state.stage
         match left_out:
             case effects_of.Build() | BuildEnded():
                 return self._build_lost(left_out, error)
@@ -295,19 +294,17 @@ class SessionOutcomes(SessionEffects):
                 incarnation, hook = left_out.incarnation, "close" if left_out.close else "release"
                 state.forget_tenant(incarnation)
                 failed = TeardownEnded(incarnation=incarnation, errors=((hook, error),), seconds=0.0)
-                return self._torn_down(failed) or []
+                return self._torn_down(failed)
             case TeardownEnded():
-                return self._torn_down(left_out) or []
+                return self._torn_down(left_out)
             case effects_of.CloseResources() | ResourcesClosed():
-                return state.stage.resources_closed(left_out.life)
-            case effects_of.AnswerRelease():
-                state.answer = left_out.accepted
+                return stage.resources_closed(left_out.number)
             case ReleaseAgent() | ExpireSession():
-                state.answer = False
+                state.answer = ReleaseAnswered(key=self._key, number=left_out.number, accepted=False)
             case WithdrawTurn():
-                return state.stage.withdraw(left_out.turn)
+                return stage.withdraw(left_out.turn)
             case GiveBackTurn():
-                return state.stage.withdraw(left_out.end.turn)
+                return stage.withdraw(left_out.end.turn)
             case _:
                 pass
         return []
@@ -315,7 +312,7 @@ class SessionOutcomes(SessionEffects):
     def _build_lost(self, left_out: effects_of.Build | BuildEnded, error: BaseException) -> list[Effect]:
         state, stage, incarnation = self._state, self._state.stage, left_out.incarnation
         effects: list[Effect] = []
-        if incarnation in (stage.rescuers or ()):
+        if incarnation in dict(stage.recoveries):
             effects = self._rescuer_gone(incarnation, text_of(error))
         effects += stage.built(incarnation, succeeded=False)
         tenant = state.tenants.get(incarnation)
@@ -327,12 +324,11 @@ class SessionOutcomes(SessionEffects):
         return effects
 
     def _outcome_lost(self, attempt: int, error: BaseException) -> list[Effect]:
-        state = self._state
-        segment = state.stage.generations.in_flight
-        if segment is None or attempt != state.attempt:
+        segment = self._state.stage.generations.in_flight
+        if segment is None or attempt != self._state.attempt:
             return []
         self._note_commit_failure(segment.owner or 0, error, 0.0)
-        return state.stage.committed(succeeded=False)
+        return self._state.stage.committed(succeeded=False)
 
     def _retry_commit(self, _: RetryCommit) -> None:
         self._state.retry_timer = None

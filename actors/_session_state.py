@@ -214,6 +214,8 @@ class SessionState:
         self.forced = False
         self.failing: BaseException | None = None
         """The actor failed with this once too often: it has still to say so, and to begin no turn."""
+        self.left_out: Any = None
+        """The message or effect on which it failed."""
         self.answers: list[Answer] | None = None
         """Callers to answer, behind what the supervisor is told."""
         self.answer: ReleaseAnswered | None = None

@@ -242,11 +242,11 @@ class Errands:
 
         self._send(_calling_all(runtime, loop, hooks, last), name, timeout, loop, failed)
 
-    def close_resources(self, life: int, closers: list[tuple[str, Callable[[], Any]]]) -> None:
+    def close_resources(self, number: int, closers: list[tuple[str, Callable[[], Any]]]) -> None:
         """Close the resources of an ended session. `ResourcesClosed` comes back."""
 
         def ended(errors: list[tuple[str, BaseException]]) -> None:
-            self._tell(ResourcesClosed(life=life, errors=tuple(errors)))
+            self._tell(ResourcesClosed(number=number, errors=tuple(errors)))
 
         work = _calling_all(self._board.runtime, None, closers, ended)
         name, timeout = f"close resources {self._shown}", self._board.policy.teardown_timeout

@@ -71,9 +71,9 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from greenroom.actors.effects import Effect
+    from greenroom.actors._machine.effects import Effect
 
 __all__ = ["Session"]
 
@@ -104,40 +104,36 @@ class Session(SessionRecovery):
         failed = state.failing is not None or state.stage.mode is Mode.FAILED
         if state.failing is not None:
             self._event(SessionFailure(key=self._key, error=state.failing))
-            self._perform(state.stage.fail())
-            self._answer_for_what_was_left_out()
-            state.failing = None
+            effects = self._fail(state.failing)
+            state.failing = state.left_out = None
+            self._perform(effects)
         if state.ledger is not None and failed:
             self._give_up_answers(state.ledger)
 
     def on_dropped(self, dropped: Any, exception: BaseException) -> None:
         """Begin no turn until the session is ended: what is left out may be what others wait for."""
         state = self._state
-        state.failing = exception
-        if isinstance(dropped, Answer):
-            dropped.reply.set_exception(self._error(Refusal.FAILED))
-            if dropped.turn is not None:
-                self.actor_ref.tell(WithdrawTurn(turn=dropped.turn))
-
-    def _go_on(self, effects: Iterable[Effect]) -> None:
-        """Perform, before the message that was not handled. If that fails, it is still to be handled."""
-        redo = self._state.redo
-        try:
-            self._perform(effects)
-        finally:
-            self._state.redo = redo
+        state.failing, state.left_out = exception, dropped
+        answers, state.answers = state.answers or (), None
+        for answer in (dropped, *answers):
+            if isinstance(answer, Answer):
+                answer.reply.set_exception(self._error(Refusal.FAILED))
+                if answer.turn is not None:
+                    self.actor_ref.tell(WithdrawTurn(turn=answer.turn))
 
     def _fail(self, error: BaseException) -> list[Effect]:
-        """Take no turn any more. What was left out may have been an answer: refuse every turn that still
-        waits here, and take what was under way for failed."""
-        state = self._state
-        stage = state.stage
+        """Take no turn any more. Refuse every turn that still waits here, and take what was left out,
+        which may have been the end of something, for failed."""
+        state, stage = self._state, self._state.stage
+        effects = [*stage.fail()]
+        if state.left_out is not None:
+            effects += self._take_for_failed(state.left_out, error)
         if stage.place is Place.ENTERING:
-            self._perform(stage.enter_again())
+            effects += stage.enter_again()
         elif stage.building and stage.building not in state.tenants:
-            self._perform(stage.built(stage.building, succeeded=False))
+            effects += stage.built(stage.building, succeeded=False)
         for turn in list(state.waiters or ()):
-            self._refuse(effects_of.Refuse(turn, Refusal.FAILED))
+            self._refuse_with(turn, self._error(Refusal.FAILED, turn))
             effects += stage.withdraw(turn)
         return effects
 

@@ -347,7 +347,9 @@ class TeardownEnded(Notice):
 class ResourcesClosed(Notice):
     """The resources of an ended session are closed."""
 
-    life: int
+    number: int
+    """Which of the sessions of this key."""
+
     errors: tuple[tuple[str, BaseException], ...]
 
 

@@ -131,9 +131,10 @@ class CacheSupervisor(SupervisorDrain):
             restarts.pop(key, None)
             session.failing = failure.exception
             logger.error(
-                "Session %r fails again and again and takes no turn any more until it is ended with "
-                "room.end(). The last failure was %r",
+                "Session %r failed %s times in a short time and takes no turn any more until it is "
+                "ended with room.end(). The last failure was %r",
                 key,
+                len(past) + 1,
                 failure.exception,
             )
         self.restart_child(failure, self._board, key, session.card, session, replay=True)

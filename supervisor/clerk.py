@@ -101,14 +101,6 @@ class ClerkState:
         self.beaten_at: float | None = None
         """When the last beat that reached it was asked for."""
 
-    def leave_out(self, message: Any) -> None:
-        """The clerk fails on it again and again. Whoever waits for that answer is told so."""
-        if isinstance(message, StoreWritten) and message.number == self.number:
-            writing, self.writing = self.writing, None
-            for _, reply in writing or ():
-                if reply is not None:
-                    reply.set_exception(StoreHangs("the clerk fails on what the store has answered"))
-
 
 class Clerk(Actor):
     """Writes to the store, for all sessions of a room."""

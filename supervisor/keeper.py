@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from greenroom.actors import Actor
 from greenroom.supervisor.cache import CacheSupervisor
-from greenroom.supervisor.clerk import Clerk, ClerkState
-from greenroom.supervisor.recovery import Recovery, RecoveryState
+from greenroom.supervisor.clerk import Clerk
+from greenroom.supervisor.recovery import Recovery
 
 if TYPE_CHECKING:
     from collections.abc import Callable

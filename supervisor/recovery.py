@@ -53,13 +53,6 @@ class RecoveryState:
         self.passed_over: set[str] = set()
         """Those that came to nothing, and that the ledger says nothing about: they come last."""
 
-    def leave_out(self, message: Any) -> None:
-        """It fails on this again and again: look anew, and keep no place for what came to nothing."""
-        if isinstance(message, OrphansFound):
-            self.looking = False
-        elif isinstance(message, (OrphanOpened, RecoveryEnded)):
-            self.under_way.pop(message.session_id, None)
-
 
 class Recovery(Actor):
     """Has orphaned sessions committed, a few at a time."""

@@ -610,7 +610,9 @@ def test_who_waits_on_a_thread_of_its_own_builds_there(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_what_strikes_a_caller_in_its_build_reaches_it_as_it_is(cast: Cast, error: BaseException) -> None:
+def test_what_strikes_a_caller_in_its_build_reaches_it_as_it_is(
+    cast: Cast, error: BaseException
+) -> None:
     """T5, K1"""
     room = cast.room()
     cast.at["build a/1"] = error
