@@ -43,25 +43,6 @@ When not to use it: for handlers that compute for long or block. They run on som
 such work with `runtime.submit()`, and get its outcome as a message with `pipe_to_self()`.
 """
 
-from greenroom.actors._actor import Actor
-from greenroom.actors._errors import (
-    ActorError,
-    MailboxFull,
-    ReplyDropped,
-    RuntimeClosed,
-    WorkNotBegun,
-    WorkTimedOut,
-    WouldBlock,
-)
-from greenroom.actors._future import Future
-from greenroom.actors._ref import ActorRef
-from greenroom.actors._registry import ActorRegistry
-from greenroom.actors._reply import Reply
-from greenroom.actors._restart import RestartPolicy
-from greenroom.actors._runtime import Runtime, current_runtime, default_runtime
-from greenroom.actors._stats import RuntimeStats
-from greenroom.actors._timers import ManualClock, Timer
-from greenroom.actors.board import Board
 from greenroom.actors.errors import (
     BuildFailed,
     GreenroomError,
@@ -75,10 +56,32 @@ from greenroom.actors.errors import (
     StoreAway,
     TurnTimeout,
 )
-from greenroom.actors.hooks import AgentHooks
-from greenroom.actors.policy import Policy
-from greenroom.actors.resources import BuildContext, Resources, Settings
+from greenroom.actors.runtime import (
+    Actor,
+    ActorError,
+    ActorRef,
+    ActorRegistry,
+    Future,
+    MailboxFull,
+    ManualClock,
+    Reply,
+    ReplyDropped,
+    RestartPolicy,
+    Runtime,
+    RuntimeClosed,
+    RuntimeStats,
+    Timer,
+    WorkNotBegun,
+    WorkTimedOut,
+    WouldBlock,
+    current_runtime,
+    default_runtime,
+)
 from greenroom.actors.session import Session
+from greenroom.actors.session.board import Board
+from greenroom.actors.session.hooks import AgentHooks
+from greenroom.actors.session.policy import Policy
+from greenroom.actors.session.resources import BuildContext, Resources, Settings
 
 __all__ = [
     "Actor",

@@ -17,11 +17,11 @@ from greenroom._spec import AgentSpec, signature_of
 from greenroom._stores import open_store
 from greenroom._turn import Turn
 from greenroom.actors import AgentHooks, Board, NotSettled, Policy, RoomClosed, Runtime, Settings
-from greenroom.actors._calls import check_function, check_wait, is_async
-from greenroom.actors._loops import running_loop
-from greenroom.actors.bookkeeping import Bookkeeping, check_durability, check_names
-from greenroom.actors.card import cached_keys
-from greenroom.actors.holding import held_around
+from greenroom.actors.ledger.bookkeeping import Bookkeeping, check_durability, check_names
+from greenroom.actors.runtime._calls import check_function, check_wait, is_async
+from greenroom.actors.runtime._loops import running_loop
+from greenroom.actors.session.card import cached_keys
+from greenroom.actors.session.holding import held_around
 from greenroom.messages import (
     AdoptAgent,
     CloseSession,

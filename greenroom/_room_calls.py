@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pykka
 
 from greenroom.actors import GreenroomError, NotRecorded, RoomClosed, RuntimeClosed
-from greenroom.actors.errands import Errands
+from greenroom.actors.session.errands import Errands
 from greenroom.messages import BuildHere, GiveBackTurn, OpenSession, WithdrawTurn
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ import pykka
 from greenroom._room_calls import RoomCalls
 from greenroom._turn import Turn
 from greenroom.actors import SessionBusy
-from greenroom.actors._calls import check_wait
-from greenroom.actors.holding import held_here, turn_of
+from greenroom.actors.runtime._calls import check_wait
+from greenroom.actors.session.holding import held_here, turn_of
 from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, ListListeners, RoomStats
 from greenroom.supervisor import count_cards
 

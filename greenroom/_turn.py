@@ -14,11 +14,11 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Self
 
-from greenroom.actors._loops import running_loop, running_task
-from greenroom.actors._threads import LOCAL
 from greenroom.actors.errors import GreenroomError
-from greenroom.actors.holding import HELD, held_here, let_go, turn_of
+from greenroom.actors.runtime._loops import running_loop, running_task
+from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session import Session
+from greenroom.actors.session.holding import HELD, held_here, let_go, turn_of
 from greenroom.messages import BeginTurn, DescribeSession, EndTurn
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from greenroom._room import Greenroom
-    from greenroom.actors._mailbox import Mailbox
-    from greenroom.actors._threads import ThreadState
-    from greenroom.actors.holding import Held
+    from greenroom.actors.runtime._mailbox import Mailbox
+    from greenroom.actors.runtime._threads import ThreadState
+    from greenroom.actors.session.holding import Held
     from greenroom.messages import Reason, TurnGranted
 
 __all__ = ["Turn"]

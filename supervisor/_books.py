@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 
 from greenroom.actors import Actor
-from greenroom.actors.policy import Policy
+from greenroom.actors.session.policy import Policy
 from greenroom.messages import (
     CountAgents,
     Event,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom.actors import ActorRef, Timer
-    from greenroom.actors.board import Board
-    from greenroom.actors.card import Card
+    from greenroom.actors.session.board import Board
+    from greenroom.actors.session.card import Card
 
 __all__ = ["SupervisorBooks", "count_cards"]
 

@@ -15,12 +15,12 @@ import logging
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from greenroom.actors import RestartPolicy
-from greenroom.actors._calls import check_wait
-from greenroom.actors._session_state import SessionState
-from greenroom.actors.card import Card, cached_keys
 from greenroom.actors.errors import RoomClosed
-from greenroom.actors.policy import Policy
+from greenroom.actors.runtime._calls import check_wait
 from greenroom.actors.session import Session
+from greenroom.actors.session._session_state import SessionState
+from greenroom.actors.session.card import Card, cached_keys
+from greenroom.actors.session.policy import Policy
 from greenroom.messages import (
     AgentBuilt,
     AgentClosed,

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom.actors import ActorRef, Future, Timer
-    from greenroom.actors.board import Board
-    from greenroom.actors.bookkeeping import Bookkeeping
+    from greenroom.actors.ledger.bookkeeping import Bookkeeping
+    from greenroom.actors.session.board import Board
 
 __all__ = ["Clerk"]
 

@@ -26,12 +26,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from greenroom.actors.card import Card
+from greenroom.actors.session.card import Card
 
-__all__ = ["LOOKS", "Candidates", "Expiry", "MemoryBound", "Order", "Residents"]
+__all__ = ["LOOKS", "Candidates", "Card", "Expiry", "MemoryBound", "Order", "Residents"]
 
 LOOKS = 256
 """How many entries of an order one look may correct."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom.actors import ActorRef
-    from greenroom.actors.board import Board
+    from greenroom.actors.session.board import Board
     from greenroom.messages import ChildFailed
 
 __all__ = ["Keeper"]

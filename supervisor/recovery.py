@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom.actors import Timer
-    from greenroom.actors.board import Board
+    from greenroom.actors.session.board import Board
 
 __all__ = ["Recovery"]
 

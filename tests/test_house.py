@@ -40,7 +40,7 @@ def test_imports_point_one_way(folder: str, place: str) -> None:
     ("folder", "source"),
     [
         ("messages", "from greenroom.actors import Actor"),
-        ("messages", "import greenroom.actors._future"),
+        ("messages", "import greenroom.actors.runtime._future"),
         ("messages", "from greenroom import actors"),
         ("messages", "from greenroom import Policy"),
         ("actors", "from greenroom.supervisor import Supervisor"),
@@ -166,7 +166,7 @@ def test_a_private_name_of_others_is_found(source: str) -> None:
     "source",
     [
         "from __future__ import annotations",
-        "from greenroom.actors._mailbox import _hand_over_ready",
+        "from greenroom.actors.runtime._mailbox import _hand_over_ready",
         "import os\nos._exit(0)",
         "import pykka\nx = pykka.__version__",
     ],

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pykka
 from pykka.messages import ProxyCall
 
-from greenroom.actors._calls import describe
-from greenroom.actors._dispatch import SPECIAL
-from greenroom.actors._life import CLOSED, OPEN, SUSPENDED
-from greenroom.actors._mailbox import HOLDER, Mailbox
-from greenroom.actors._threads import LOCAL
+from greenroom.actors.runtime._calls import describe
+from greenroom.actors.runtime._dispatch import SPECIAL
+from greenroom.actors.runtime._life import CLOSED, OPEN, SUSPENDED
+from greenroom.actors.runtime._mailbox import HOLDER, Mailbox
+from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.simulation._faults import InjectedFault
 from greenroom.actors.simulation._waiting import SimulatedFuture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from greenroom.actors._future import Future
-    from greenroom.actors._threads import ThreadState
+    from greenroom.actors.runtime._future import Future
+    from greenroom.actors.runtime._threads import ThreadState
     from greenroom.actors.simulation._simulation import Simulation
 
 __all__ = ["SimulatedMailbox"]

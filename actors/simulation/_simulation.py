@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
-from greenroom.actors._calls import check_seconds, is_async, name_of
-from greenroom.actors._life import CLOSED
-from greenroom.actors._mailbox import Mailbox
-from greenroom.actors._runtime import Runtime
-from greenroom.actors._threads import LOCAL
-from greenroom.actors._timers import ManualClock
-from greenroom.actors._workers import Work
+from greenroom.actors.runtime._calls import check_seconds, is_async, name_of
+from greenroom.actors.runtime._life import CLOSED
+from greenroom.actors.runtime._mailbox import Mailbox
+from greenroom.actors.runtime._runtime import Runtime
+from greenroom.actors.runtime._threads import LOCAL
+from greenroom.actors.runtime._timers import ManualClock
+from greenroom.actors.runtime._workers import Work
 from greenroom.actors.simulation._faults import Faults
 from greenroom.actors.simulation._mailbox import SimulatedMailbox
 from greenroom.actors.simulation._tasks import SimulatedTask
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from types import TracebackType
 
-    from greenroom.actors._future import Future, Outcome
+    from greenroom.actors.runtime._future import Future, Outcome
 
 __all__ = ["Simulation"]
 

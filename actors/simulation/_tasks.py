@@ -7,7 +7,7 @@ import contextvars
 import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from greenroom.actors._future import Future
+from greenroom.actors.runtime._future import Future
 from greenroom.actors.simulation._waiting import SimulatedFuture
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from greenroom.actors._errors import ActorError
-from greenroom.actors._future import Future, _refuse_in_a_handler
+from greenroom.actors.runtime._errors import ActorError
+from greenroom.actors.runtime._future import Future, _refuse_in_a_handler
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-    from greenroom.actors._future import Outcome
+    from greenroom.actors.runtime._future import Outcome
     from greenroom.actors.simulation._mailbox import SimulatedMailbox
     from greenroom.actors.simulation._simulation import Simulation
 

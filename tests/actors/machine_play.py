@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from greenroom.actors._machine import SessionMachine
-from greenroom.actors._machine.data import Departure, Ended
-from greenroom.actors._machine.effects import (
+from greenroom.actors.session.lifecycle import Generations, Segment
+from greenroom.actors.session.machine import SessionMachine
+from greenroom.actors.session.machine.data import Departure, Ended
+from greenroom.actors.session.machine.effects import (
     Build,
     CloseResources,
     Commit,
@@ -33,7 +34,6 @@ from greenroom.actors._machine.effects import (
     TurnOver,
     Warm,
 )
-from greenroom.actors.lifecycle import Generations, Segment
 from greenroom.messages import BeginTurn, Reason
 
 STRANGER = 99

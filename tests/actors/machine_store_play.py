@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from greenroom.actors._machine.effects import Entry
+from greenroom.actors.session.machine.effects import Entry
 from tests.actors.machine_play import Play
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import LostOwnership
-from greenroom.actors._bound_store import MOST_FENCES, BoundStore, Fence, Fences
-from greenroom.actors.bookkeeping import Bookkeeping, check_durability, check_names
-from greenroom.actors.coherence import Sight
+from greenroom.actors.ledger._bound_store import MOST_FENCES, BoundStore, Fence, Fences
+from greenroom.actors.ledger.bookkeeping import Bookkeeping, check_durability, check_names
+from greenroom.actors.ledger.coherence import Sight
 from greenroom.messages import (
     Beat,
     CloseBooks,

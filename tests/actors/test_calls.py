@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom.actors._calls import is_async
+from greenroom.actors.runtime._calls import is_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable

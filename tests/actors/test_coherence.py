@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from greenroom.actors.coherence import MOST_REMEMBERED, Remembered, Sight
+from greenroom.actors.ledger.coherence import MOST_REMEMBERED, Remembered, Sight
 
 
 def seen(version: int, *, own: int = 0, ended: bool = False) -> Sight:

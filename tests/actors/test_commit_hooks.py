@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import AgentHooks, Generation, Greenroom
-from greenroom.actors.hooks import takes_generation
+from greenroom.actors.session.hooks import takes_generation
 from tests.actors.actors import PATIENCE
 
 if TYPE_CHECKING:

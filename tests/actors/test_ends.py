@@ -27,8 +27,8 @@ from greenroom.actors import (
     WouldBlock,
     current_runtime,
 )
-from greenroom.actors import _mailbox as mailbox_module
-from greenroom.actors._timers import Timer, TimerQueue
+from greenroom.actors.runtime import _mailbox as mailbox_module
+from greenroom.actors.runtime._timers import Timer, TimerQueue
 from tests.actors.actors import PATIENCE, Gate, Recorder, all_at_once, in_thread, join_all
 
 if TYPE_CHECKING:
@@ -395,7 +395,7 @@ def test_closing_answers_for_work_that_is_still_running() -> None:
 
 
 def test_closing_answers_for_async_work_that_blocks_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("greenroom.actors._loops.GRACE", 0.01)
+    monkeypatch.setattr("greenroom.actors.runtime._loops.GRACE", 0.01)
     runtime = Runtime()
     gate = Gate()
 

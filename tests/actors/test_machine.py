@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from greenroom.actors._machine import CommitState
-from greenroom.actors._machine.effects import Commit, TearDown
+from greenroom.actors.session.machine import CommitState
+from greenroom.actors.session.machine.effects import Commit, TearDown
 from tests.actors.machine_play import (
     Play,
     building,

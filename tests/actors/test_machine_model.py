@@ -11,8 +11,8 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from greenroom.actors._machine import CommitState, Mode, Phase, Place, SessionMachine
-from greenroom.actors._machine.effects import (
+from greenroom.actors.session.machine import CommitState, Mode, Phase, Place, SessionMachine
+from greenroom.actors.session.machine.effects import (
     HIT,
     RESTED,
     Build,
@@ -32,7 +32,7 @@ from greenroom.actors._machine.effects import (
     TearDown,
     TurnOver,
 )
-from greenroom.actors._machine.rules import settle
+from greenroom.actors.session.machine.rules import settle
 from greenroom.messages import BeginTurn, Reason
 from tests.actors.machine_play import snapshot
 
@@ -106,7 +106,7 @@ class MachineBesideModel(RuleBasedStateMachine):
 
     def on_TurnOver(self, effect: TurnOver) -> None:
         """The rules keep these books: a turn that only rested has no such effect."""
-        if self.current is effect.turn:  # force()
+        if self.current is not None and self.current is effect.turn:  # force()
             self.note(effect.turn, "forced")
             self.current = None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from greenroom.actors._machine import CommitState, Phase, Place, SessionMachine, rules
-from greenroom.actors._machine.effects import Entry
+from greenroom.actors.session.machine import CommitState, Phase, Place, SessionMachine, rules
+from greenroom.actors.session.machine.effects import Entry
 from tests.actors import machine_store_play as with_store
 from tests.actors.machine_play import (
     Play,

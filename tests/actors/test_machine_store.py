@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from greenroom.actors._machine.effects import Entry, Recorded
+from greenroom.actors.session.machine.effects import Entry, Recorded
 from tests.actors.machine_play import Play, segments, snapshot
 from tests.actors.machine_store_play import (
     building_and_other_line,

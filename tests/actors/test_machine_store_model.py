@@ -15,8 +15,8 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from greenroom.actors._machine import CommitState, Mode, Phase, Place, SessionMachine
-from greenroom.actors._machine.effects import (
+from greenroom.actors.session.machine import CommitState, Mode, Phase, Place, SessionMachine
+from greenroom.actors.session.machine.effects import (
     HIT,
     RESTED,
     Build,
@@ -41,7 +41,7 @@ from greenroom.actors._machine.effects import (
     TearDown,
     TurnOver,
 )
-from greenroom.actors._machine.rules import settle
+from greenroom.actors.session.machine.rules import settle
 from greenroom.messages import BeginTurn, Reason
 from tests.actors.machine_play import snapshot
 
@@ -193,7 +193,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.fates[turn] = fate
 
     def on_TurnOver(self, effect: TurnOver) -> None:
-        if effect.turn is self.current:
+        if self.current is not None and effect.turn is self.current:
             self.note(effect.turn, "over")
             self.current = None
 

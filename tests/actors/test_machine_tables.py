@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom.actors._machine import CommitState, Mode, Phase, Place, SessionMachine
-from greenroom.actors._machine.effects import (
+from greenroom.actors.session.machine import CommitState, Mode, Phase, Place, SessionMachine
+from greenroom.actors.session.machine.effects import (
     HIT,
     RESTED,
     Entry,
@@ -22,7 +22,7 @@ from greenroom.actors._machine.effects import (
     Refusal,
     Refuse,
 )
-from greenroom.actors._machine.states import COMMIT, DEPARTURE, MODE, PLACE
+from greenroom.actors.session.machine.states import COMMIT, DEPARTURE, MODE, PLACE
 from tests.actors import machine_play as without_store
 from tests.actors import machine_store_play as with_store
 from tests.actors.machine_play import STRANGER, Play, snapshot

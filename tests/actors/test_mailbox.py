@@ -12,7 +12,7 @@ import pykka
 import pytest
 
 from greenroom.actors import Actor, MailboxFull, ManualClock, Runtime, WouldBlock
-from greenroom.actors._threads import LOCAL
+from greenroom.actors.runtime._threads import LOCAL
 from tests.actors.actors import Gate, Recorder, all_at_once, in_thread, join_all
 
 

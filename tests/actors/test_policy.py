@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from greenroom.actors._calls import LONGEST
-from greenroom.actors.policy import Policy
+from greenroom.actors.runtime._calls import LONGEST
+from greenroom.actors.session.policy import Policy
 
 WHOLE = ["cap", "max_waiting", "memory_batch"]
 SECONDS = [

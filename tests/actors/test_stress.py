@@ -10,8 +10,8 @@ import pykka
 import pytest
 
 from greenroom.actors import Actor, ActorRef, Future, RestartPolicy, Runtime
-from greenroom.actors import _courtesy as courtesy
-from greenroom.actors._threads import LOCAL, ThreadState, in_flight
+from greenroom.actors.runtime import _courtesy as courtesy
+from greenroom.actors.runtime._threads import LOCAL, ThreadState, in_flight
 from greenroom.messages import ChildFailed
 from tests.actors.actors import PATIENCE, Counter, Recorder, all_at_once, in_thread, join_all
 

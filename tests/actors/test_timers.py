@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom.actors import Actor, ManualClock, Runtime
-from greenroom.actors._timers import Timer, TimerQueue
+from greenroom.actors.runtime._timers import Timer, TimerQueue
 from tests.actors.actors import PATIENCE, Recorder
 from tests.room.agents import until
 

@@ -16,8 +16,8 @@ import pykka
 import pytest
 
 from greenroom.actors import Actor, Future, ManualClock, Runtime, RuntimeClosed, WorkTimedOut
-from greenroom.actors._crew import Crew
-from greenroom.actors._workers import Work, Workers
+from greenroom.actors.runtime._crew import Crew
+from greenroom.actors.runtime._workers import Work, Workers
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
 from tests.room.agents import until
 

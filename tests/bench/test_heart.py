@@ -39,7 +39,7 @@ def test_comments_and_docstrings_are_no_lines_of_code() -> None:
 
 def test_a_file_that_is_linked_is_counted_once(tmp_path: Path) -> None:
     layout = {
-        "actors/_mailbox.py": 1,
+        "actors/runtime/_mailbox.py": 1,
         "actors/runtime/_new.py": 2,
         "actors/session.py": 10,
         "actors/ledger/clerk.py": 20,

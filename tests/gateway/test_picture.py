@@ -31,7 +31,6 @@ from greenroom.gateway.watch._picture import (
     row_of,
 )
 from greenroom.gateway.watch._survey import Survey
-from greenroom.messages import Standing
 
 
 def row(key: str, state: str = "idle", used: int = 0, **other: Any) -> SessionRow:
@@ -49,7 +48,9 @@ def row(key: str, state: str = "idle", used: int = 0, **other: Any) -> SessionRo
         "last_reason": None,
         "last_error": None,
         "holder": None,
-        "standing": Standing(used=used, blank=other.pop("blank", False)),
+        "busy": False,
+        "used": used,
+        "empty": other.pop("blank", False),
     }
     return SessionRow(key=key, state=state, **(figures | other))
 

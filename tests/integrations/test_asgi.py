@@ -719,7 +719,7 @@ def test_an_answer_that_was_sent_is_not_broken_off_because_it_is_not_recorded_ye
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test(room: Greenroom) -> None:
-        turn = NotHeardOf(room, "a", None, None, "a", False, None, False)
+        turn = NotHeardOf(room, "a", None, None, "a", "wait", None, False)
         pieces = await streamed(turn, lambda agent: agent.answer("once"))
         assert [piece async for piece in pieces] == ["once"]
 

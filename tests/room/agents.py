@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from greenroom import BuildContext, SessionRow, Turn
-    from greenroom.actors._timers import Clock
+    from greenroom.actors.runtime._timers import Clock
 
     Action = Gate | BaseException | Callable[[], object]
 

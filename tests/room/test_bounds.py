@@ -652,7 +652,7 @@ def test_slow_builds_of_more_sessions_than_there_are_workers_delay_others_no_lon
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C7"""
-    monkeypatch.setattr("greenroom.actors._workers.RELIEF", 0.01)
+    monkeypatch.setattr("greenroom.actors.runtime._workers.RELIEF", 0.01)
     room = cast.room(workers=2)
     building = cast.gate()
     for n in range(6):

@@ -154,8 +154,8 @@ def answer_of(room: Greenroom, plan: Iterable[bool]) -> str:
 
 @pytest.mark.parametrize("store", [False, True])
 def test_whichever_effects_of_a_turn_fail_and_how_often_its_caller_is_answered(store: bool) -> None:
-    """Invariant 5: every plan there is, of eight, from the beginning of the turn and from its end. Who is
-    not answered raises `Deadlock` or `NotIdle`."""
+    """Invariant 5: every plan there is, of eight, from the beginning of the turn and from its end. Who
+    is not answered raises `Deadlock` or `NotIdle`."""
     answers: dict[str, Any] = {}
     for late, rest in itertools.product([0, 8], itertools.product([PASSES, FAILS], repeat=8)):
         plan = [PASSES] * late + [*rest]

@@ -24,7 +24,7 @@ from greenroom import (
     TurnTimeout,
 )
 from greenroom.actors import ManualClock
-from greenroom.actors._machine import Place
+from greenroom.actors.session.machine import Place
 from greenroom.messages import OwnershipLost, StoreFailure
 from greenroom.store import Store, UnknownSession, open_store
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
@@ -416,7 +416,7 @@ def test_a_build_that_fails_leaves_uncommitted_turns_to_whoever_recovers_them(st
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transcript is free for another session as soon as its turn has ended."""
-    monkeypatch.setattr("greenroom.actors._session_accounts.LINGER", 0.001)
+    monkeypatch.setattr("greenroom.actors.session._session_accounts.LINGER", 0.001)
 
 
 @pytest.mark.usefixtures("eager")

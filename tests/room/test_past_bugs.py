@@ -26,10 +26,10 @@ from greenroom import (
     Turn,
 )
 from greenroom.actors import ManualClock, Runtime
-from greenroom.actors._mailbox import Mailbox
-from greenroom.actors._threads import LOCAL
-from greenroom.actors.holding import HELD, held_here
-from greenroom.actors.resources import Resources
+from greenroom.actors.runtime._mailbox import Mailbox
+from greenroom.actors.runtime._threads import LOCAL
+from greenroom.actors.session.holding import HELD, held_here
+from greenroom.actors.session.resources import Resources
 from greenroom.messages import BeginTurn, EventsAnnounced, ExpireSession, UseSettings
 from greenroom.supervisor.announcer import Announcer
 from greenroom.testing import FaultyRuntime, RecordingAgent, RecordingBuild, evict_now
@@ -74,7 +74,7 @@ def test_a_system_without_threads_does_no_work_twice(
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start_or_not)
-    monkeypatch.setattr("greenroom.actors._workers.RELIEF", 0.01)
+    monkeypatch.setattr("greenroom.actors.runtime._workers.RELIEF", 0.01)
     touch(room, "a")
     evict_now(room, "a", PATIENCE)
 

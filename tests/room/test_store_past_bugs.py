@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import Greenroom, LostOwnership, NotRecorded, StoreAway, TurnTimeout
-from greenroom.actors import ManualClock, _bound_store
-from greenroom.actors.coherence import MOST_REMEMBERED
+from greenroom.actors import ManualClock
+from greenroom.actors.ledger import _bound_store
+from greenroom.actors.ledger.coherence import MOST_REMEMBERED
 from tests.actors.actors import in_thread, join_all
 from tests.crash.databases import sqlite_url
 from tests.room.agents import OTHER, SPEC, Cast, row_of, succeeds_in_a_fork, touch, until

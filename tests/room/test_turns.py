@@ -652,7 +652,7 @@ def test_a_caller_that_builds_for_too_long_frees_the_session_and_its_agent_is_re
 def test_what_a_build_sets_is_not_seen_by_its_caller(cast: Cast) -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
-    def build(context: BuildContext) -> str:
+    def build(_: BuildContext) -> str:
         seen = variable.get()
         variable.set("by the build")
         return seen

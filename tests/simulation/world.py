@@ -15,9 +15,9 @@ from typing import Any
 import pykka
 
 from greenroom import AgentSpec, Greenroom, GreenroomError, Policy
-from greenroom.actors._life import OPEN
-from greenroom.actors._machine import CommitState
+from greenroom.actors.runtime._life import OPEN
 from greenroom.actors.session import Session
+from greenroom.actors.session.machine import CommitState
 from greenroom.actors.simulation import InjectedFault, Simulation
 from greenroom.actors.simulation._faults import Faults
 from greenroom.actors.simulation._waiting import SimulatedFuture

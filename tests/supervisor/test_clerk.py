@@ -13,7 +13,7 @@ import pytest
 
 from greenroom import Policy, RoomClosed
 from greenroom.actors import AgentHooks, Board, ManualClock, Runtime, WorkTimedOut
-from greenroom.actors.bookkeeping import Bookkeeping
+from greenroom.actors.ledger.bookkeeping import Bookkeeping
 from greenroom.actors.simulation import InjectedFault, Simulation
 from greenroom.messages import (
     CloseBooks,

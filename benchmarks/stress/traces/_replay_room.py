@@ -22,8 +22,7 @@ import math
 from collections import Counter, deque
 
 from greenroom import Policy, Reason
-from greenroom.actors.card import Card
-from greenroom.supervisor.eviction import Candidates, Expiry, MemoryBound, Residents
+from greenroom.supervisor.eviction import Candidates, Card, Expiry, MemoryBound, Residents
 
 __all__ = ["VirtualRoom"]
 

@@ -6,7 +6,7 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, cast
 
-from greenroom.actors.resources import Resources
+from greenroom.actors.session.resources import Resources
 from greenroom.gateway._agent import ChatRequest, Finish, Usage
 
 if TYPE_CHECKING:

@@ -1,0 +1,11 @@
+"""What exists only where a room has a store: how it uses it, and what it remembers of transcripts.
+
+`bookkeeping` is all that a room asks of a store, `coherence` tells whether an agent still knows its
+transcript, `_bound_store` is the store as a session's agents get it.
+"""
+
+from greenroom.actors.ledger._bound_store import BoundStore, Fences
+from greenroom.actors.ledger.bookkeeping import Bookkeeping
+from greenroom.actors.ledger.coherence import Remembered, Sight
+
+__all__ = ["Bookkeeping", "BoundStore", "Fences", "Remembered", "Sight"]

@@ -1,0 +1,254 @@
+"""How a room uses its store: whatever object that is, this is all that is asked of it.
+
+For coherence it needs one method:
+
+    session(session_id)       a row with `version` and `ended`; raises for a session it does not know
+
+For the ledger and for ownership, which are left out where it is missing:
+
+    transaction(durability=…) a context manager: everything inside is written, or nothing. It gives an
+                              object with `take`, `pin`, `complete`, `leave`, `intend`, `commit`, `fail`,
+                              `hand_over`, `disclaim`, `beat`, `retire` and `orphans`
+
+And some that make it better, where they are there: `peek(session_id)`, a look at the version that never
+waits; `own_writes(session_id)` and `own_writes_done(session_id)`, how many versions this very object is
+adding or has added. `greenroom.store` has all of it. What agents get of it, and what that asks of it in
+turn, is in `_bound_store`.
+
+Only `glance()` is called by actors in their handlers. The rest may be slow, and runs on workers.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from greenroom.actors.ledger.coherence import Sight
+from greenroom.messages import (
+    Beat,
+    CloseBooks,
+    DisclaimSession,
+    EnterStore,
+    Entrance,
+    FailRecovery,
+    FindOrphans,
+    HandOver,
+    IntendCommit,
+    PinLease,
+    RecordCommit,
+    RecordTurn,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["DURABILITIES", "Bookkeeping", "check_durability", "check_names"]
+
+DURABILITIES = ("full", "normal", "off")
+
+LONG_DEAD = 86_400.0
+"""A room that has been dead for so many seconds, and has nothing, is forgotten."""
+
+LONGEST_NAME = 500
+"""How many characters a key or session id may have, where there is a store that is to hold it."""
+
+
+def check_names(*names: str) -> None:
+    """Raise if a store could not hold these keys or session ids."""
+    for name in names:
+        try:
+            good = len(name) <= LONGEST_NAME and "\0" not in name and bool(name.encode())
+        except (UnicodeEncodeError, TypeError):
+            good = False
+        if not good:
+            msg = (
+                f"with a store, keys and session ids are text of at most {LONGEST_NAME} characters "
+                f"without NUL, not {name[:80]!r}"
+            )
+            raise ValueError(msg)
+
+
+def check_durability(durability: str) -> None:
+    """Raise unless it is one that there is."""
+    if durability not in DURABILITIES:
+        msg = f"durability must be one of {', '.join(map(repr, DURABILITIES))}, not {durability!r}"
+        raise ValueError(msg)
+
+
+class Bookkeeping:
+    """A store, as a room uses it."""
+
+    __slots__ = ("_begun", "_durability", "_finished", "_peek", "ledger", "owner", "store")
+
+    def __init__(self, store: Any, *, durability: str = "full") -> None:
+        if not callable(getattr(store, "session", None)):
+            msg = (
+                "store must be a URL such as 'sqlite:///greenroom.db', or an object with the methods of "
+                f"greenroom.store.Store, at least session(session_id), not {store!r}"
+            )
+            raise TypeError(msg)
+        check_durability(durability)
+        self.store = store
+        self._durability = durability
+        self.ledger = durability != "off" and callable(getattr(store, "transaction", None))
+        """Whether turns are recorded, and sessions owned."""
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        """What this room is called in the store."""
+        self._peek: Callable[[str], tuple[int, bool] | None] | None = (
+            store.peek if getattr(store, "can_peek", False) else None
+        )
+        self._begun: Callable[[str], int] = getattr(store, "own_writes", _none)
+        self._finished: Callable[[str], int] = getattr(store, "own_writes_done", _none)
+
+    # In handlers.
+
+    def glance(self, session_id: str) -> Sight | None:
+        """Look at a session id without waiting for anybody. `None`: it cannot be told so quickly, or the
+        store does not know it, or cannot be read: whoever wants to know asks properly."""
+        if self._peek is None:
+            return None
+        finished = self._finished(session_id)
+        try:
+            seen = self._peek(session_id)
+        except Exception:
+            return None
+        return None if seen is None else Sight(seen[0], seen[1], finished, self._begun(session_id))
+
+    # On workers.
+
+    def look(self, session_id: str) -> Sight:
+        """Look at a session id. Raises if the store does not know it, or cannot tell."""
+        finished = self._finished(session_id)
+        row = self.store.session(session_id)
+        return Sight(row.version, bool(row.ended), finished, self._begun(session_id))
+
+    def held_for(self, key: str, most: int = 20) -> Sequence[Any]:
+        """What the store says of the session ids of a key: for people, so that an error says nothing."""
+        list_sessions = getattr(self.store, "sessions", None)
+        if list_sessions is None:
+            return ()
+        try:
+            return tuple(list_sessions(key=key, limit=most))
+        except Exception:
+            return ()
+
+    def answer(self, request: EnterStore | RecordTurn) -> Any:
+        """Do what a store without a ledger can do: look."""
+        if isinstance(request, RecordTurn):
+            return self.look(request.session_id)
+        home = self._look_home(request.home)
+        try:
+            return Entrance(sight=self.look(request.session_id), home=home)
+        except Exception:
+            if home is None or not home.ended:
+                raise
+            # Nobody has written to this one yet. That the agent's own has ended counts all the same.
+            return Entrance(home=home)
+
+    def write(self, requests: Sequence[Any]) -> list[Any]:
+        """Do all of this in one transaction, in order of sessions, and for each session in order."""
+        order = sorted(range(len(requests)), key=lambda at: _order(requests[at]))
+        results: list[Any] = [None] * len(requests)
+        with self.store.transaction(durability=self._durability) as ledger:
+            for at in order:
+                request = requests[at]
+                results[at] = self._writers[request.__class__](self, ledger, request)
+        for at, request in enumerate(requests):
+            if isinstance(request, EnterStore) and request.home is not None:
+                lease, sight = results[at].lease, results[at].sight
+                results[at] = Entrance(lease=lease, sight=sight, home=self._look_home(request.home))
+        return results
+
+    def _look_home(self, session_id: str | None) -> Sight | None:
+        try:
+            return None if session_id is None else self.look(session_id)
+        except Exception:
+            return None  # whether it has ended cannot be told
+
+    def _enter(self, ledger: Any, request: EnterStore) -> Entrance:
+        session_id = request.session_id
+        finished = self._finished(session_id)
+        lease = ledger.take(session_id, key=request.key, owner=self.owner)
+        sight = Sight(lease.version, bool(lease.ended), finished, self._begun(session_id))
+        return Entrance(lease=lease, sight=sight)
+
+    def _pin(self, ledger: Any, request: PinLease) -> bool:
+        return bool(ledger.pin(request.session_id, owner=self.owner, epoch=request.epoch))
+
+    def _record(self, ledger: Any, request: RecordTurn) -> Sight | None:
+        session_id = request.session_id
+        finished = self._finished(session_id)
+        mine = {"owner": self.owner, "epoch": request.epoch, "linger": request.linger}
+        if request.generation is None:
+            version = ledger.leave(session_id, **mine)
+        else:
+            version = ledger.complete(session_id, generation=request.generation, **mine)
+        return None if version is None else Sight(version, False, finished, self._begun(session_id))
+
+    def _intend(self, ledger: Any, request: IntendCommit) -> bool:
+        return bool(ledger.intend(request.session_id, **self._mark(request)))
+
+    def _commit(self, ledger: Any, request: RecordCommit) -> bool:
+        return bool(ledger.commit(request.session_id, **self._mark(request)))
+
+    def _mark(self, request: IntendCommit | RecordCommit) -> dict[str, Any]:
+        return {"owner": self.owner, "epoch": request.epoch, "generation": request.generation}
+
+    def _fail(self, ledger: Any, request: FailRecovery) -> bool:
+        return bool(
+            ledger.fail(
+                request.session_id,
+                owner=self.owner,
+                epoch=request.epoch,
+                problem=request.problem,
+                pause=request.pause,
+                most=request.most,
+            )
+        )
+
+    def _hand_over(self, ledger: Any, request: HandOver) -> bool:
+        return bool(ledger.hand_over(request.session_id, owner=self.owner, epoch=request.epoch))
+
+    def _disclaim(self, ledger: Any, request: DisclaimSession) -> bool:
+        return bool(ledger.disclaim(request.session_id, key=request.key, owner=self.owner))
+
+    def _orphans(self, ledger: Any, request: FindOrphans) -> list[Any]:
+        return list(ledger.orphans(owner=self.owner, limit=request.limit))
+
+    def _beat(self, ledger: Any, request: Beat) -> bool:
+        host, pid, _ = self.owner.rsplit(":", 2)
+        lived = bool(ledger.beat(self.owner, ttl=request.ttl, host=host, pid=int(pid)))
+        if not lived and hasattr(ledger, "forget_rooms"):
+            ledger.forget_rooms(LONG_DEAD)
+        return lived
+
+    def _retire(self, ledger: Any, _: CloseBooks) -> bool:
+        ledger.retire(self.owner)
+        return True
+
+    _writers: ClassVar[dict[type, Callable[[Any, Any, Any], Any]]] = {
+        Beat: _beat,
+        CloseBooks: _retire,
+        DisclaimSession: _disclaim,
+        EnterStore: _enter,
+        FailRecovery: _fail,
+        FindOrphans: _orphans,
+        HandOver: _hand_over,
+        IntendCommit: _intend,
+        PinLease: _pin,
+        RecordCommit: _commit,
+        RecordTurn: _record,
+    }
+
+
+def _order(request: Any) -> tuple[int, str]:
+    """First that the room lives, then sessions, last that it has nothing any more."""
+    if isinstance(request, Beat):
+        return 0, ""
+    return (2, "") if isinstance(request, CloseBooks) else (1, getattr(request, "session_id", ""))
+
+
+def _none(_: str) -> int:
+    return 0

@@ -1,0 +1,420 @@
+"""How an actor's life goes on and ends: start, failure, restart, stop, and what is owed at the end.
+
+    UNBORN ── start ──> STARTING ── on_start() ──> OPEN ── stop, or failure of an orphan ──> CLOSED
+                            ^                        │                                         ^
+                            └─ restart ─ SUSPENDED <─┘ failure                                 │
+                                             └──────────── given up ──> DOOMED ────────────────┘
+
+Only the holder of the baton changes the state, but for three steps out of states in which no holder
+does anything: starting, restarting and giving up. Whoever takes such a step knocks afterwards. Out of
+`SUSPENDED` there are two ways and several people who may choose (the parent, whoever stops the actor,
+the end of the parent), so the choice itself is an object: who takes it out of `_choice` has it.
+
+What an incarnation was doing when it failed, the next one may go on with: see `_resume.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from collections import deque
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
+
+import pykka
+
+from greenroom.actors.runtime._calls import describe
+from greenroom.actors.runtime._future import Future
+from greenroom.actors.runtime._resume import RESUME, Resume, Unfinished
+from greenroom.messages import ChildFailed, StopActor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context
+    from queue import SimpleQueue
+
+    from greenroom.actors.runtime._actor import Actor
+    from greenroom.actors.runtime._mailbox import Mailbox
+    from greenroom.actors.runtime._runtime import Runtime
+
+    Item = tuple[Any, Future[Any] | None, Context | None]
+
+__all__ = ["CLOSED", "DOOMED", "OPEN", "STARTING", "SUSPENDED", "UNBORN", "Life"]
+
+logger = logging.getLogger("greenroom.actors")
+
+UNBORN, SUSPENDED, STARTING, DOOMED, OPEN, CLOSED = range(6)
+
+
+class Life:
+    """The half of a mailbox that is about the actor. The methods need the baton unless they say not."""
+
+    __slots__ = (
+        "_backlog",
+        "_choice",
+        "_debts",
+        "_ended",
+        "_unfinished",
+        "actor",
+        "actor_class",
+        "bound",
+        "children",
+        "decided",
+        "outbox",
+        "parent",
+        "queue",
+        "replying",
+        "runtime",
+        "state",
+    )
+
+    actor_class: type[Actor]
+    bound: int | None
+    queue: SimpleQueue[Item]
+
+    def __init__(self, runtime: Runtime, parent: Mailbox | None) -> None:
+        self.runtime = runtime
+        self.parent = parent
+        self.state = UNBORN
+        self.actor: Actor | None = None
+        self.children: dict[Mailbox, None] | None = None
+        self.replying: Future[Any] | None = None
+        """Who waits for the message in hand. `defer_reply()` takes it."""
+        self.decided = False
+        """Whether `do()` was called for the message in hand. Right wherever that can come again."""
+        self.outbox: deque[Any] | None = None
+        """What was decided and is not yet done."""
+        self._unfinished: Unfinished | None = None
+        self._backlog: deque[Item] | None = None
+        self._debts: dict[Future[Any], None] | None = None
+        self._choice: list[None] | None = None
+        self._ended: Future[Any] | None = None
+
+    def belong_to(self, actor_class: type[Actor]) -> None:
+        """Learn whose mailbox it is."""
+        bound = actor_class.mailbox_bound
+        if bound is not None and (not isinstance(bound, int) or bound < 1):
+            msg = f"{actor_class.__name__}.mailbox_bound must be 1 or more, or None, not {bound!r}"
+            raise ValueError(msg)
+        self.actor_class = actor_class
+        self.bound = bound
+
+    def adopt(self, child: Mailbox) -> None:
+        """Remember a child. Called by the actor itself, while it is being made or run."""
+        if self.children is None:
+            self.children = {}
+        self.children[child] = None
+
+    def is_root(self) -> bool:
+        """Tell whether no living parent will take it along."""
+        return self.parent is None or self.parent.state in (UNBORN, CLOSED)
+
+    # Stopping.
+
+    def stop(self) -> None:
+        """Stop the actor: nothing that waits behind this is handled."""
+        actor = self._close()
+        logger.debug("Stopped %s", self)
+        interrupt = self._call_hook(actor.on_stop)
+        future, self.replying = self.replying, None
+        self._bury(future)
+        _raise(interrupt)
+
+    def _call_hook(self, hook: Callable[..., object], *args: Any) -> KeyboardInterrupt | None:
+        """Call one of the actor's hooks. What it raises is logged, and ends nothing but the hook.
+
+        A Ctrl-C is returned, to be raised when everything is in order.
+        """
+        try:
+            hook(*args)
+        except BaseException as exception:
+            self.runtime._report_failure(self)
+            return _interrupt(exception)
+        return None
+
+    def _close(self) -> Actor:
+        actor = self.actor
+        assert actor is not None
+        self.runtime._unregister(actor.actor_ref)
+        self.state = CLOSED
+        self.actor = self.outbox = self._unfinished = None
+        waiting = self.runtime._stop_waiters.pop(self, None)
+        if waiting is not None:
+            waiting._resolve((None, None))
+        return actor
+
+    def _bury(self, stop_reply: Future[Any] | None) -> None:
+        """Take the children along, and answer what nobody else will."""
+        parent, self.parent = self.parent, None
+        siblings = None if parent is None else parent.children
+        if siblings is not None:
+            siblings.pop(self, None)  # type: ignore[call-overload]  # a life is half of a mailbox
+        for future in list(self._debts or ()):
+            if self.settle_debt(future):
+                _refuse(future, f"{self} stopped before it answered")
+        children, self.children = self.children, None
+        if children:
+            self._ended = Future()
+            self._ended.on_done(lambda _: _answer(stop_reply))
+            self.runtime._stop_children(list(children), self._ended)
+        else:
+            _answer(stop_reply)
+
+    def refuse_all(self) -> None:
+        """Answer whatever is in a closed mailbox."""
+        for message, future, _ in self._take_all():
+            if type(message) is ChildFailed:
+                message.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # a child of ours
+            elif type(message) is Resume:
+                pass
+            elif future is None:
+                self.runtime._dead_letter(self, message)
+            elif type(message) is not StopActor:
+                _refuse(future, f"{self} stopped before handling the message")
+            elif self._ended is None:
+                _answer(future)
+            else:
+                self._ended.on_done(lambda _, future=future: _answer(future))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
+
+    def _take_all(self) -> list[Item]:
+        backlog, self._backlog = self._backlog, None
+        taken = list(backlog or ())
+        while not self.queue.empty():
+            taken.append(self.queue.get_nowait())
+        return taken
+
+    # Failing.
+
+    def failed(
+        self, message: Any, exception: BaseException, deferred: Future[Any] | None = None
+    ) -> None:
+        """Give an exception to whoever asked, or end this incarnation.
+
+        `deferred` is the future of a reply that the handler may have taken along.
+        """
+        future = self.replying
+        again = (message, deferred, copy_context()) if future is None else None
+        # CancelledError is no Exception, but here it is only what some work ended with.
+        if isinstance(exception, (Exception, asyncio.CancelledError)):
+            if future is None:
+                self._fail(message, exception, again)
+            else:
+                self.runtime._report_returned(self)
+                future._resolve((None, sys.exc_info()))
+                self.replying = None
+                if self.outbox:
+                    self.handle(*RESUME[:2])
+            return
+        if future is not None:
+            _refuse(future, f"{self} was ended by {exception!r} while it handled this", exception)
+            self.replying = None
+        if isinstance(exception, KeyboardInterrupt):
+            # Ctrl-C was meant for the thread that happened to run us. One actor fails, as with any
+            # exception; the others stay for whatever the program does about it.
+            self._fail(message, exception, again)
+            _raise(_interrupt(exception))
+        else:
+            logger.debug("%r in %s. Stopping all actors.", exception, self)
+            if self.state != CLOSED:
+                self.stop()
+            self.runtime._stop_all()
+
+    def start_failed(self, exception: BaseException) -> None:
+        """End an incarnation whose `on_start()` raised: `on_failure()` is not for it."""
+        self._fail(None, exception, notify_actor=False)
+        _raise(_interrupt(exception))
+
+    def _fail(
+        self,
+        message: Any,
+        exception: BaseException,
+        again: Item | None = None,
+        *,
+        notify_actor: bool = True,
+    ) -> None:
+        """End this incarnation. With a parent the mailbox waits for it, else it is closed."""
+        actor = self.actor
+        if actor is None:
+            return  # it raised after it had stopped, which was reported then
+        self.runtime._report_failure(self)
+        orphan = self.parent is None or self.parent.state == CLOSED
+        if orphan:
+            self._close()
+        interrupt = None
+        if notify_actor:
+            interrupt = self._call_hook(
+                actor.on_failure, type(exception), exception, exception.__traceback__
+            )
+        if orphan:
+            self._bury(None)
+        else:
+            self._suspend(actor, message, exception, again)
+        _raise(interrupt)
+
+    def _suspend(self, actor: Actor, message: Any, exception: BaseException, again: Item | None) -> None:
+        if self._unfinished is None:
+            self._unfinished = Unfinished()
+        self._unfinished.item = None if self.decided else again
+        self._unfinished.exception = exception
+        state: list[Any] = [None]
+        self._call_hook(lambda: state.insert(0, actor.hand_over()))
+        # The queue cannot be read without taking it apart, so what waits moves to the backlog, which
+        # is handled first. What arrives from here on goes to the queue, behind it.
+        if self._backlog is None:
+            self._backlog = deque()
+        while not self.queue.empty():
+            self._backlog.append(self.queue.get_nowait())
+        self.state = SUSPENDED
+        self._choice = [None]  # last: who has the choice may change the state
+        failure = ChildFailed(
+            ref=actor.actor_ref,
+            exception=exception,
+            message=None if type(message) is Resume else message,
+            state=state[0],
+            waiting=tuple(m for m, _, _ in self._backlog if type(m) is not Resume),
+        )
+        try:
+            self.parent.deliver(failure)  # type: ignore[union-attr]  # an orphan is not suspended
+        except pykka.ActorDeadError:
+            if self.choose():
+                self.end_for_good()
+
+    # What becomes of a suspended actor. Needs no baton.
+
+    def choose(self) -> bool:
+        """Win the right to say what becomes of a suspended actor. True for one caller only."""
+        try:
+            (self._choice or []).pop()
+        except IndexError:
+            return False
+        return True
+
+    def give_up(self) -> None:
+        """End a suspended actor, unless somebody else has chosen before."""
+        if self.choose():
+            self.state = DOOMED
+            self.knock()
+
+    def restart(self, make: Callable[[], object], at_most: int | None) -> bool:
+        """Put what `make` makes in the place of a suspended actor, unless somebody else has chosen.
+
+        `at_most` says how often it may go on with the same thing. `None`: with nothing.
+        """
+        if not self.choose():
+            return False
+        failed = self.actor
+        try:
+            make()
+        except BaseException:
+            self.actor = failed
+            self._choice = [None]
+            raise
+        self.runtime._report_restart(self)
+        assert self._unfinished is not None  # it was made when the actor was suspended
+        self._unfinished.at_most = at_most
+        self.state = STARTING
+        self.knock()
+        return True
+
+    def end_for_good(self) -> None:
+        """End an actor that was given up. Needs the baton."""
+        self._close()
+        self._bury(None)
+
+    def resume(self, unfinished: Unfinished) -> None:
+        """Put what the failed incarnation was doing before everything that waits. Needs the baton."""
+        item, at_most, outbox = unfinished.item, unfinished.at_most, self.outbox
+        if at_most is None:
+            self.outbox = outbox = None
+        elif self.decided and outbox:
+            if unfinished.strike(outbox[0]) > at_most:
+                self._leave_out(outbox.popleft(), unfinished)
+        elif item is not None:
+            message, future, context = item
+            if future is not None and not self.settle_debt(future):
+                future = None
+            if unfinished.strike(message) > at_most:
+                error = self._leave_out(message, unfinished)
+                if future is not None:
+                    future._resolve((None, (type(error), error, error.__traceback__)))
+            else:
+                self._put_first((message, _passed_on(future), context))
+                item = None
+        if item is not None and type(item[0]) is ChildFailed:
+            item[0].ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # nobody else will decide
+        if outbox:
+            self._put_first(RESUME)
+        if not self._backlog:
+            self._unfinished = None  # else when all that waits here was handled
+
+    def _put_first(self, item: Item) -> None:
+        if self._backlog is None:
+            self._backlog = deque()
+        self._backlog.appendleft(item)
+
+    def _leave_out(self, what: Any, unfinished: Unfinished) -> BaseException:
+        logger.error("%s fails on %s again and again: it is dropped", self, describe(what))
+        self.runtime._dead_letter(self, what)
+        actor, error = self.actor, unfinished.exception
+        assert actor is not None
+        assert error is not None
+        self._call_hook(actor.on_dropped, what, error)
+        return error
+
+    if TYPE_CHECKING:
+
+        def knock(self) -> None:
+            """See to it that somebody runs this mailbox: the other half's. Needs no baton."""
+
+        def handle(self, message: Any, future: Future[Any] | None) -> None:
+            """Handle one message and answer it: the other half's."""
+
+    # Deferred replies. Taking one out of the dict is a single step, and decides who answers: the
+    # reply, the end of the reply, or the end of the actor. Needs no baton, but for `owe`.
+
+    def owe(self, future: Future[Any]) -> None:
+        """Remember that somebody waits for this answer."""
+        if self._debts is None:
+            self._debts = {}
+        self._debts[future] = None
+
+    def owes(self, future: Future[Any]) -> bool:
+        """Tell whether it is still to be answered."""
+        return future in (self._debts or ())
+
+    def settle_debt(self, future: Future[Any]) -> bool:
+        """Claim the right to answer. True for one caller only."""
+        return (self._debts or {}).pop(future, future) is None
+
+
+def _answer(future: Future[Any] | None) -> None:
+    if future is not None:
+        future._resolve((None, None))
+
+
+def _passed_on(future: Future[Any] | None) -> Future[Any] | None:
+    """Make a future whose outcome is this one's, too, for a reply that the older ones cannot answer."""
+    if future is None:
+        return None
+    successor: Future[Any] = Future()
+    successor.on_done(lambda done: future._resolve(done._outcome))  # type: ignore[arg-type]  # it is done
+    return successor
+
+
+def _refuse(future: Future[Any], text: str, cause: BaseException | None = None) -> None:
+    error = pykka.ActorDeadError(text)
+    error.__cause__ = cause
+    future._resolve((None, (type(error), error, None)))
+
+
+def _interrupt(exception: BaseException) -> KeyboardInterrupt | None:
+    """Return a Ctrl-C that is meant for the main thread's program, not one that a library raised."""
+    on_main_thread = threading.current_thread() is threading.main_thread()
+    return exception if on_main_thread and isinstance(exception, KeyboardInterrupt) else None
+
+
+def _raise(interrupt: KeyboardInterrupt | None) -> None:
+    if interrupt is not None:
+        raise interrupt

@@ -1,0 +1,506 @@
+"""The mailbox: where an actor's messages wait, and who handles them.
+
+No actor has a thread. A mailbox has a queue and a *baton*, which is only ever tried, never waited for.
+Whoever holds the baton runs the actor. A sender tries the baton; who gets it handles its own message
+and what else is there, up to a batch, and lets go; who does not get it puts the message into the queue,
+tries once more, and walks away, because somebody else holds the baton and will find the message.
+
+Why no wake-up can be lost. It could only be lost between the two sides' decisions:
+
+    1. the holder finds the queue empty
+    2. a sender puts its message, tries the baton, fails, walks away
+    3. the holder lets go
+
+Nobody would run 2, so after letting go the holder looks once more (`run`), and if there is something it
+tries the baton again. If it fails there, another thread holds it, and that thread took it after the
+message was put and looks after letting go, in its turn. A restart and a close change what may be run
+before they knock, so the same look covers them too.
+
+Why nothing is lost to a stop. A stopped mailbox still has a queue and a baton. A sender that saw it
+open, was held up, and puts its message after the last one was handled, then tries the baton as always;
+whoever gets it finds the mailbox closed and refuses what is there. pykka looks first and puts then, and
+a message between the two waits for ever.
+
+Why a signal does not wedge an actor. A signal handler may raise between almost any two steps on the
+main thread, also between taking the baton and knowing that we have it. So the baton is a dict with one
+place, and who takes it puts a token there that is its own: `setdefault` is a single step, and whoever
+cleans up after an exception can tell whether the baton is still ours. In the same way somebody's
+message must not vanish between the queue and our hand: after a call returns, the interpreter looks for
+signals, but after a step of a `for` loop it does not, so the message is taken by a loop of one. What was
+in hand when the exception came is refused; if it was told and not asked, that is all that is lost.
+
+Why asks of different actors do not slow each other down without a GIL. Counting the references to an
+object that several threads use is an atomic write to one place in memory, and takes longer than all the
+rest of an ask. So the short way of `ask` reads nothing that the ask of another actor reads, but for
+`LOCAL` and for what CPython does not count: classes, functions, constants. A dict of special messages,
+the limit of slow handlers in the runtime and a sentinel of our own were three such objects: see
+`benchmarks.cores`.
+
+A step is what a handler does, without a message (`step`): a function that is called with the actor while
+the baton is held, if nobody holds it and nothing waits. It must be short, must not send, and makes its
+calls first and its stores last, so that an exception that strikes in between has changed nothing. The
+second look is the same.
+
+    1. a step holds the baton   2. a sender puts its message, fails to get the baton, walks away
+    3. the step lets go, looks once more, and runs 2
+
+Sends from inside a handler are not run on its stack. They go on the thread's ready list, and `drive()`,
+at the bottom of the stack, works through it. Context variables: a handler sees those of its sender,
+also when another thread runs it; what has to wait in a queue takes its sender's context along.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextvars import copy_context
+from queue import SimpleQueue
+from time import monotonic
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from uuid import uuid4
+
+import pykka
+from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
+
+from greenroom.actors.runtime._courtesy import give_way
+from greenroom.actors.runtime._dispatch import SPECIAL
+from greenroom.actors.runtime._errors import MailboxFull
+from greenroom.actors.runtime._future import Future
+from greenroom.actors.runtime._life import CLOSED, DOOMED, OPEN, STARTING, Life, _refuse
+from greenroom.actors.runtime._threads import LOCAL
+from greenroom.messages import ChildFailed, StopActor
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable
+
+    from greenroom.actors.runtime._life import Item
+    from greenroom.actors.runtime._runtime import Runtime
+    from greenroom.actors.runtime._threads import ThreadState
+
+__all__ = ["Mailbox", "drive"]
+
+T = TypeVar("T")
+
+HOLDER = "holder"
+"""The one place of a baton. It is emptied with `clear()`, which gives the dict's table back: of a
+million actors, nearly all rest, and without its table an empty dict takes a third of the memory."""
+
+AT_ONCE: Any = ...
+"""In the place of the future of a message whose sender waits on this very thread: there is none yet."""
+
+LEFT: Any = object()
+"""In the place of the context of a message that was left: it has none, and nobody waits for it."""
+
+MOST_LEFT = 512
+"""So many messages that can wait do not: somebody is made to run the mailbox."""
+
+
+class Mailbox(Life):
+    """The inbox of one actor, and all that the runtime knows about it."""
+
+    __slots__ = ("_urn", "baton", "slow")
+
+    quick_future: ClassVar[type[Future[Any]] | None] = Future
+    """Makes the future of an ask where it needs to know nothing; else `create_future()` does."""
+
+    def __init__(self, runtime: Runtime, parent: Mailbox | None) -> None:
+        super().__init__(runtime, parent)
+        self.queue = SimpleQueue()
+        self.baton: dict[str, object] = {}
+        self.slow = runtime.slow_handler + 0.0
+        """A number of its own, and not the runtime's: see the module's docstring."""
+        self._urn: str | None = None
+
+    @property
+    def urn(self) -> str:
+        """The actor's URN, made when it is first wanted: most actors are never looked up by it."""
+        if self._urn is None:
+            with _urn_lock:
+                self._urn = self._urn or uuid4().urn
+        return self._urn
+
+    def __str__(self) -> str:
+        return f"{self.actor_class.__name__} ({self.urn})"
+
+    def create_future(self, message: Any) -> Future[Any]:
+        """Make the future of an answer to this message."""
+        return Future()
+
+    # Sending.
+
+    def send(self, message: Any, future: Future[Any] | None) -> None:
+        """Take a message and see to it that somebody handles it. Raises if it is not taken."""
+        if self.bound is not None and self.queue.qsize() >= self.bound:
+            msg = (
+                f"{self} has {self.bound} messages waiting, its bound, and did not take "
+                f"{type(message).__name__}. Send less, or later, or raise its mailbox_bound"
+            )
+            raise MailboxFull(msg)
+        self.deliver(message, future)
+
+    def deliver(self, message: Any, future: Future[Any] | None = None) -> None:
+        """`send` without the bound: for what the actor itself, or the runtime, has set in motion."""
+        if self.state == CLOSED:
+            msg = f"{self} not found"
+            raise pykka.ActorDeadError(msg)
+        thread = LOCAL.state
+        if not thread.driving:
+            item = (message, future, None)
+            try:
+                if self.baton.setdefault(HOLDER, item) is item:
+                    drive(thread, self, item, item)
+                    return
+            except BaseException:
+                self.recover(thread, item)
+                raise
+        self.queue.put((message, future, copy_context()))
+        self.knock()
+
+    def ask(self, message: Any, timeout: float | None = None, *, gives_way: bool = True) -> Any:
+        """Send a message and wait for the answer: at once, if nobody runs the actor and nothing waits.
+
+        With `gives_way=False` the thread does not let others go first when it has its answer
+        (`_courtesy`): for an answer that others wait for until it is used.
+
+        This is what `deliver()`, `drive()`, `run()`, `handle()` and `Future.get()` do together in the
+        common case, in one piece and without a future. Whatever is not common is left to them.
+        """
+        thread = LOCAL.state
+        if thread.driving or self.state != OPEN or self.quick_future is None or self.bound is not None:
+            return self._ask_and_wait(message, timeout)
+        token = (message,)
+        future: Future[Any] | None = None
+        result: Any = None
+        try:
+            if self.baton.setdefault(HOLDER, token) is not token:
+                return self._ask_and_wait(message, timeout)
+            if self.state != OPEN or self._backlog is not None or not self.queue.empty():
+                future = Future()
+                drive(thread, self, token, (message, future, None))
+                return future.get(timeout=timeout)
+            self.replying = AT_ONCE
+            thread.driving = True
+            thread.running = self
+            began = monotonic()
+            if began > thread.sample_due:
+                thread.sample(began)
+            try:
+                kind = message.__class__
+                if (
+                    kind is ProxyCall
+                    or kind is ProxyGetAttr
+                    or kind is ProxySetAttr
+                    or kind is StopActor
+                    or kind is ChildFailed
+                ):
+                    result = SPECIAL[kind](self, message)
+                else:
+                    result = self.actor.on_receive(message)  # type: ignore[union-attr]  # an open mailbox has an actor
+                if self.replying is not AT_ONCE:
+                    future, thread.deferred = thread.deferred, None
+                self.replying = None
+            except BaseException as exception:
+                if self.replying is AT_ONCE:
+                    self.replying = future = Future()
+                else:
+                    future, thread.deferred = thread.deferred, None
+                self.failed(message, exception, future)
+            finally:
+                thread.running = None
+                self.baton.clear()
+                thread.driving = False
+            if monotonic() - began > self.slow:
+                self.runtime._report_slow(self, message, thread)
+            if thread.ready or not self.queue.empty() or self.state != OPEN:
+                self._go_on(thread)
+        except BaseException:
+            # This thread drove nothing before: what it has left is a helper's, the second look as well.
+            thread.driving = False
+            thread.running = None
+            if self.baton.get(HOLDER) is token:
+                self.baton.clear()
+            self.runtime._hand_over(self)
+            _hand_over_ready(thread)
+            raise
+        if future is not None:
+            return future.get(timeout=timeout)
+        if gives_way:
+            thread.answers_left -= 1
+            if thread.answers_left < 0:
+                give_way(thread)
+        return result
+
+    def step(
+        self,
+        thread: ThreadState,
+        act: Callable[[Any, Any], T],
+        argument: object,
+        gives_way: bool = False,
+    ) -> T | None:
+        """Call `act(actor, argument)` with the baton held, here and now. `None` if that cannot be: the
+        actor is being run, something waits, or this thread runs another one. Then send a message.
+
+        `thread` is the caller's, and `argument` must be an object that nobody else has: it is the token
+        of the baton, too.
+        """
+        if thread.driving:
+            return None
+        result: T | None = None
+        baton = self.baton
+        try:
+            if baton.setdefault(HOLDER, argument) is not argument:
+                return None
+            thread.driving = True
+            if self.state == OPEN and self._backlog is None and self.queue.empty():
+                result = act(self.actor, argument)
+            baton.clear()
+            thread.driving = False
+            if not self.queue.empty() or self.state != OPEN:
+                self._go_on(thread)
+        except BaseException:
+            thread.driving = False
+            if baton.get(HOLDER) is argument:
+                baton.clear()
+            self.runtime._hand_over(self)
+            raise
+        if gives_way:
+            thread.answers_left -= 1
+            if thread.answers_left < 0:
+                give_way(thread)
+        return result
+
+    def _ask_and_wait(self, message: Any, timeout: float | None) -> Any:
+        future = self.create_future(message)
+        self.send(message, future)
+        return future.get(timeout=timeout)
+
+    def _go_on(self, thread: ThreadState) -> None:
+        """See to what has come meanwhile, and to what the handler has sent to others."""
+        if self.runnable():
+            thread.ready.append(self)
+        drive_ready(thread, self.runtime.batch)
+
+    def leave(self, message: Any) -> None:
+        """Take a message for when somebody runs the mailbox anyway. It keeps its place in the order;
+        only, nobody is made to run it now, unless many have come together."""
+        queue = self.queue
+        queue.put((message, None, LEFT))
+        if queue.qsize() >= MOST_LEFT:
+            self.knock()
+
+    def knock(self) -> None:
+        """See to it that somebody runs this mailbox."""
+        thread = LOCAL.state
+        if not thread.driving:
+            token = object()
+            try:
+                if self.baton.setdefault(HOLDER, token) is token:
+                    drive(thread, self, token)
+            except BaseException:
+                self.recover(thread, token)
+                raise
+        elif thread.running is not self:
+            ready = thread.ready
+            if not ready or ready[-1] is not self:
+                ready.append(self)
+
+    def recover(self, thread: ThreadState, token: object) -> None:
+        """Clean up after an exception out of nowhere: let go of the baton if it is still ours."""
+        if self.baton.get(HOLDER) is token:
+            thread.driving, thread.running = False, None
+            self.baton.clear()
+            self.runtime._hand_over(self)
+
+    def put(self, envelope: Any) -> None:
+        """Take one of pykka's envelopes: the interface of a pykka inbox."""
+        self.send(envelope.message, envelope.reply_to)
+
+    def get(self) -> Any:
+        """Refuse: nobody but the runtime takes messages out."""
+        msg = f"{self}: only the runtime takes messages out of a mailbox"
+        raise TypeError(msg)
+
+    def empty(self) -> bool:
+        """Tell whether nothing waits."""
+        return self.queue.empty() and not self._backlog
+
+    # Running, with the baton in hand.
+
+    def run(self, thread: ThreadState, budget: int, token: object, first: Item | None = None) -> int:
+        """Handle up to `budget` messages, let go of the baton, and return what is left of the budget.
+
+        `first` was brought along by the thread. If nothing else waits it need not go through the queue.
+        """
+        queue = self.queue
+        while True:
+            whole = False
+            thread.running = self
+            try:
+                if first is None:
+                    budget = self._run_queue(budget)
+                elif self.state == OPEN and self._backlog is None and queue.empty():
+                    budget -= 1
+                    self.handle(first[0], first[1])
+                else:
+                    queue.put((first[0], first[1], copy_context()))
+                    budget = self._run_queue(budget)
+                if self.state == CLOSED:
+                    self.refuse_all()
+                whole = True
+            finally:
+                thread.running = None
+                if not whole and self.replying is not None:
+                    _refuse(self.replying, f"{self} was interrupted while it handled this")
+                    self.replying = None
+                self.baton.clear()
+                if not whole:
+                    self.runtime._hand_over(self)  # somebody else goes on from here
+            # The second look: see the module's docstring.
+            if (queue.empty() and self.state == OPEN and self._backlog is None) or not self.runnable():
+                return budget
+            if budget <= 0:
+                self.runtime._hand_over(self)
+                return budget
+            if self.baton.setdefault(HOLDER, token) is not token:
+                return budget
+            first = None
+
+    def runnable(self) -> bool:
+        """Tell whether there is something to do. Needs no baton."""
+        state = self.state
+        if state >= OPEN:
+            return not self.queue.empty() or bool(self._backlog)
+        return state >= STARTING
+
+    def handle(self, message: Any, future: Future[Any] | None) -> None:
+        """Handle one message and answer it."""
+        self.replying = future
+        self.decided = False
+        began = monotonic()
+        thread = LOCAL.state
+        if began > thread.sample_due:
+            thread.sample(began)
+        try:
+            special = SPECIAL.get(message.__class__)
+            result = self.actor.on_receive(message) if special is None else special(self, message)  # type: ignore[union-attr]  # an open mailbox has an actor
+            future = self.replying
+            if future is not None:
+                # What _resolve() does, without the call: this is the way of nearly every answer.
+                if future._outcome is None:
+                    future._outcome = (result, None)
+                    if future._callbacks is not None:
+                        future._call_back(future._callbacks)
+                self.replying = None
+        except BaseException as exception:
+            self.failed(message, exception, future)
+        if monotonic() - began > self.slow:
+            self.runtime._report_slow(self, message, thread)
+
+    def _handle_left(self, message: Any) -> None:
+        self.decided = False
+        try:
+            self.actor.on_left(message)  # type: ignore[union-attr]  # an open mailbox has an actor
+        except BaseException as exception:
+            self.failed(message, exception)
+
+    def _handle_in(self, context: Any, message: Any) -> None:
+        if context is LEFT:
+            self._handle_left(message)
+        elif context is None:
+            self.handle(message, self.replying)
+        else:
+            context.run(self.handle, message, self.replying)
+
+    def _run_queue(self, budget: int) -> int:
+        if self.state == STARTING:
+            self._run_on_start()
+        elif self.state == DOOMED:
+            self.end_for_good()
+        if self._backlog is not None:
+            budget = self._run_backlog(self._backlog, budget)
+        queue = self.queue
+        while self.state == OPEN and budget > 0 and not queue.empty():
+            budget -= 1
+            # A loop of one: see "Why a signal does not wedge an actor".
+            for message, self.replying, context in iter(queue.get_nowait, None):
+                if context is LEFT:
+                    budget += 1  # they are quick, and not many: not worth handing over
+                    self._handle_left(message)
+                else:
+                    self._handle_in(context, message)
+                break
+        return budget
+
+    def _run_backlog(self, backlog: deque[Item], budget: int) -> int:
+        while backlog and self.state == OPEN and budget > 0:
+            budget -= 1
+            for message, self.replying, context in iter(backlog.popleft, None):
+                self._handle_in(context, message)
+                break
+        if not self._backlog:
+            self._backlog = None
+            if self.state == OPEN:
+                self._unfinished = None  # whatever was handed on is done
+        return budget
+
+    def _run_on_start(self) -> None:
+        actor = self.actor
+        assert actor is not None
+        if self._unfinished is not None:
+            self.resume(self._unfinished)
+        self.state = OPEN
+        self.decided = False
+        try:
+            actor.on_start()
+        except BaseException as exception:
+            self.start_failed(exception)
+
+
+_urn_lock = threading.RLock()
+"""For two threads that are the first to want the URN of one actor. Reentrant: a signal handler logs."""
+
+
+def drive(thread: ThreadState, mailbox: Mailbox, token: object, first: Item | None = None) -> None:
+    """Run a mailbox whose baton the caller holds, then what its handlers sent to others.
+
+    This is the bottom of the stack of every handler. It returns after a batch; what is left then goes
+    on on a helper thread.
+    """
+    try:
+        thread.driving = True
+        budget = mailbox.run(thread, mailbox.runtime.batch, token, first)
+        drive_ready(thread, budget)
+    except BaseException:
+        thread.driving = False  # here and not in a function: an exception may come out of nowhere again
+        mailbox.recover(thread, token)
+        _hand_over_ready(thread)
+        raise
+
+
+def drive_ready(thread: ThreadState, budget: int) -> None:
+    """Run what is on the thread's ready list."""
+    ready = thread.ready
+    try:
+        thread.driving = True
+        while ready and budget > 0:
+            mailbox = ready.popleft()
+            token = object()
+            try:
+                if mailbox.baton.setdefault(HOLDER, token) is token:
+                    budget = mailbox.run(thread, budget, token)
+            except BaseException:
+                mailbox.recover(thread, token)
+                raise
+    finally:
+        thread.driving = False
+        _hand_over_ready(thread)
+
+
+def _hand_over_ready(thread: ThreadState) -> None:
+    """Have helpers go on with what this thread was going to run."""
+    ready = thread.ready
+    if ready:
+        waiting = dict.fromkeys(ready)
+        ready.clear()
+        for mailbox in waiting:
+            mailbox.runtime._hand_over(mailbox)

@@ -1,0 +1,100 @@
+"""References to actors."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import pykka
+
+from greenroom.actors.runtime._future import Derived, Future
+from greenroom.actors.runtime._life import CLOSED
+from greenroom.actors.runtime._stop_flag import StopFlag
+
+if TYPE_CHECKING:
+    from greenroom.actors.runtime._actor import Actor
+    from greenroom.actors.runtime._mailbox import Mailbox
+
+__all__ = ["ActorRef"]
+
+A = TypeVar("A", bound="Actor")
+
+
+class ActorRef(pykka.ActorRef[A]):
+    """A reference to an actor: `tell()`, `ask()`, `stop()` and `proxy()` as in pykka.
+
+    It stays good when the actor is restarted by its parent. It holds the mailbox and nothing else;
+    what pykka copies into every reference is looked up there.
+    """
+
+    # More than pykka asks for, which checkers do not like in an attribute.
+    actor_inbox: Mailbox
+
+    def __init__(self, actor: A) -> None:
+        self.actor_inbox = actor.actor_inbox  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @property
+    def actor_class(self) -> type[A]:  # type: ignore[override]  # nobody assigns it
+        """The class of the actor."""
+        return cast("type[A]", self.actor_inbox.actor_class)
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]  # nobody assigns it
+        """The actor's URN."""
+        return self.actor_inbox.urn
+
+    @property
+    def actor_stopped(self) -> StopFlag:  # type: ignore[override]  # what pykka's Event is used for
+        """Tells whether the actor has stopped, and waits for it."""
+        return StopFlag(self.actor_inbox)
+
+    def _actor_weakref(self) -> A | None:  # type: ignore[override]  # pykka's proxies call it, as here
+        return cast("A | None", self.actor_inbox.actor)
+
+    def is_alive(self) -> bool:
+        """Tell whether the actor has not stopped."""
+        return self.actor_inbox.state != CLOSED
+
+    def tell(self, message: Any) -> None:
+        """Send a message. Raises `ActorDeadError`, or `MailboxFull`, if it is not taken.
+
+        A message that was taken and then found the actor stopped is counted as a dead letter.
+        """
+        self.actor_inbox.send(message, None)
+
+    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
+        """Send a message and wait for the answer, or return a future of it (`block=False`).
+
+        The future is awaitable: `await ref.ask(message, block=False)`.
+        """
+        mailbox = self.actor_inbox
+        if block:
+            return mailbox.ask(message, timeout)
+        make = mailbox.quick_future
+        future = mailbox.create_future(message) if make is None else make()
+        try:
+            if mailbox.bound is None:
+                mailbox.deliver(message, future)
+            else:
+                mailbox.send(message, future)
+        except Exception:
+            future._resolve((None, sys.exc_info()))
+        return future
+
+    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
+        """Ask the actor to stop, behind what it was sent before.
+
+        True when it and all its children have stopped, False if it was dead before.
+        """
+        mailbox = self.actor_inbox
+        stopping = mailbox.runtime._stop_mailbox(mailbox)
+
+        def was_alive() -> bool:
+            try:
+                stopping.get()
+            except pykka.ActorDeadError:
+                return False
+            return True
+
+        stopped: Future[bool] = Derived((stopping,), was_alive)
+        return stopped.get(timeout=timeout) if block else stopped

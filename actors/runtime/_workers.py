@@ -1,0 +1,201 @@
+"""Workers: bounded daemon threads for work that may block, and how a stuck one is written off.
+
+    submit ──> queue ──> worker takes it ──> the future gets the value or the exception
+                              │
+                              └ still running at its timeout: the future gets WorkTimedOut, the thread
+                                is written off (no longer counted, named in the log and in stats()),
+                                another may be started in its place. When it comes back after all, its
+                                outcome is ignored and it ends.
+
+The timeout counts from when the work begins, not from when it was submitted. So any number of wedged
+calls delay the others by their timeout at most, and never keep the process alive: the threads are
+daemons.
+
+A timeout may be long, and the calls that are stuck may be as many as the workers. So when work that was
+waiting a second ago has still not begun, more workers help, up to a bound, until nothing waits.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from greenroom.actors.runtime._crew import Crew
+from greenroom.actors.runtime._errors import RuntimeClosed, WorkTimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from greenroom.actors.runtime._future import Future, Outcome
+    from greenroom.actors.runtime._timers import Timer
+
+__all__ = ["Work", "Workers"]
+
+logger = logging.getLogger("greenroom.actors")
+
+PATIENCE = 10.0
+"""A worker that found nothing to do for so many seconds ends."""
+
+RELIEF = 1.0
+"""Work that has waited for so many seconds is worth another worker."""
+
+
+class Work:
+    """One piece of slow work. Of its worker and its timeout, whoever claims it first settles it."""
+
+    __slots__ = ("_claim", "call", "context", "future", "name", "timeout", "timer")
+
+    def __init__(
+        self, call: Callable[[], Any], future: Future[Any], name: str, timeout: float | None
+    ) -> None:
+        self.call = call
+        self.future = future
+        self.name = name
+        self.timeout = timeout
+        self.context = contextvars.copy_context()
+        self.timer: Timer | None = None
+        self._claim = threading.Lock()
+
+    @property
+    def claimed(self) -> bool:
+        """Whether somebody has won that right."""
+        return self._claim.locked()
+
+    def claim(self) -> bool:
+        """Win the right to settle it. True for one caller only."""
+        if not self._claim.acquire(False):
+            return False
+        if self.timer is not None:
+            self.timer.cancel()
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """Settle it, once claimed, with an error."""
+        self.future._resolve((None, (type(error), error, None)))
+
+    def time_out(self) -> None:
+        """Settle it, once claimed, with `WorkTimedOut`."""
+        self.fail(
+            WorkTimedOut(
+                f"{self.name} was still running after {self.timeout} seconds. It was written off: its "
+                "outcome will be ignored. Find out what it waits for, or give it more time"
+            )
+        )
+
+
+class Workers:
+    """At most `most` threads at work, started on demand."""
+
+    def __init__(
+        self, name: str, most: int, call_later: Callable[[float, Callable[[], object]], Timer]
+    ) -> None:
+        self._crew: Crew[Work] = Crew(name, most, PATIENCE, self._do)
+        self._call_later = call_later
+        self._lock = threading.RLock()  # reentrant: see Crew
+        self._running: dict[threading.Thread, Work] = {}
+        self._lost: dict[threading.Thread, str] = {}
+        self._name = name
+        self._watching = False
+        self.lost_total = 0
+
+    def submit(self, work: Work) -> None:
+        """Have a worker do this."""
+        self._crew.put(work)
+        if self._crew.closed:
+            self._refuse(self._crew.close())
+        elif self._crew.queued():
+            self._watch()
+
+    def busy(self) -> int:
+        """Tell how many are at work, those written off not counted."""
+        return self._crew.busy()
+
+    def alive(self) -> int:
+        """Tell how many threads there are, those written off not counted."""
+        return self._crew.alive()
+
+    def queued(self) -> int:
+        """Tell how much work waits for a worker."""
+        return self._crew.queued()
+
+    def lost(self) -> tuple[str, ...]:
+        """Name the work that was written off and is still running."""
+        return tuple(self._lost.copy().values())
+
+    def close(self, patience: float) -> None:
+        """Begin nothing new, wait for what is running, and then write off what is stuck."""
+        self._refuse(self._crew.close())
+        self._refuse(self._crew.join(patience))
+        for thread, work in list(self._running.items()):
+            if self._record_lost(work, thread):
+                work.fail(RuntimeClosed(f"{work.name} was still running when the runtime was closed"))
+
+    def _watch(self) -> None:
+        """Look again in a second whether what waits now has begun."""
+        with self._lock:
+            if self._watching:
+                return
+            self._watching = True
+        queued, taken = self._crew.progress()
+        self._call_later(RELIEF, lambda: self._look(queued + taken))
+
+    def _look(self, due: int) -> None:
+        self._watching = False  # before looking: who submits work after that look watches it
+        queued, taken = self._crew.progress()
+        if self._crew.closed or not queued:
+            self._crew.relax()
+            return
+        if taken < due:
+            came = self._crew.relieve(due - taken)
+            logger.info("Work waits for workers of %s: %s more help for now", self._name, came)
+        self._watch()
+
+    def _refuse(self, begun_by_nobody: list[Work]) -> None:
+        for work in begun_by_nobody:
+            if work.claim():
+                work.fail(RuntimeClosed(f"{work.name} was not begun: the runtime was closed"))
+
+    def _do(self, work: Work, thread: threading.Thread) -> bool:
+        """Do it. False if it was written off meanwhile, and the thread with it."""
+        thread.name = f"{thread.name}: {work.name}"  # a stack dump then says what is stuck
+        self._running[thread] = work
+        if work.timeout is not None:
+            work.timer = self._call_later(work.timeout, lambda: self._write_off(work, thread))
+        outcome: Outcome
+        try:
+            outcome = (work.context.run(work.call), None)
+        except BaseException:  # SystemExit of a confused library ends this work, not the worker
+            outcome = (None, sys.exc_info())
+        del self._running[thread]
+        if work.claim():
+            work.future._resolve(outcome)
+            return True
+        with self._lock:
+            del self._lost[thread]
+        logger.info("%s came back after it was written off", work.name)
+        return False
+
+    def _write_off(self, work: Work, thread: threading.Thread) -> None:
+        if self._record_lost(work, thread):
+            logger.warning(
+                "%s is stuck: still running after %s seconds. Its worker was written off and replaced",
+                work.name,
+                work.timeout,
+            )
+            work.time_out()
+
+    def _record_lost(self, work: Work, thread: threading.Thread) -> bool:
+        """Claim the work of a stuck worker and count the worker no more. False if it came back."""
+        with self._lock:
+            # The claim and the record under one lock: a worker that comes back at this moment and
+            # finds the work claimed then finds the record too. And both before the future is set, so
+            # that whoever hears of the timeout finds it in stats().
+            if not work.claim():
+                return False
+            self._lost[thread] = work.name
+            self.lost_total += 1
+        self._crew.dismiss(thread)
+        return True

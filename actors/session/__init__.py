@@ -1,0 +1,14 @@
+"""The session actor, and the pure machines that it has.
+
+    session ── has ──> machine        whose turn it is, where the agent is, how agents leave (`machine`)
+                       generations    what was completed, what is committed (`lifecycle`)
+                       card           what others may read of it (`card`)
+                       errands        slow work: workers, loops, the caller's thread (`errands`)
+
+A message goes to the machine, which returns effects; the actor performs them. A warm turn is no message:
+its caller's thread takes one short step at either end, with the session's baton in hand.
+"""
+
+from greenroom.actors.session._session import Session
+
+__all__ = ["Session"]

@@ -1,0 +1,214 @@
+"""What the machine of a session knows: its four states, what belongs to them, and what others can see.
+
+Collections are tuples, which are replaced: the empty ones cost nothing, and most sessions of a room have
+no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from greenroom.actors.session.lifecycle import Generations
+from greenroom.actors.session.machine.states import CommitState, Mode, Phase, Place
+
+if TYPE_CHECKING:
+    from greenroom.actors.session.machine.effects import Turn
+    from greenroom.messages import Reason
+
+__all__ = ["Deferred", "Departure", "Ended", "SessionData"]
+
+
+@dataclass(slots=True, eq=False)
+class Departure:
+    """An agent on its way out."""
+
+    incarnation: int
+    reason: Reason
+    close: bool
+    """Whether it is closed. Else it is released."""
+
+    session: int
+    """The number of the session that it belongs to."""
+
+    phase: Phase = Phase.COMMITTING
+    in_vain: bool = False
+    """It was built to commit what was resumed, and goes without having done so."""
+
+
+class Deferred(NamedTuple):
+    """A release or close that takes effect when the place is at rest."""
+
+    reason: Reason
+    close: bool = False
+    at_once: bool = False
+    """The agent goes even if a turn that it fits could call the release off."""
+
+
+@dataclass(slots=True, eq=False)
+class Ended:
+    """A session that was ended, and is not over yet."""
+
+    number: int
+    reason: Reason
+    closing: bool = False
+    """Its agents are gone, and its resources are being closed."""
+
+
+@dataclass(slots=True, eq=False)
+class SessionData:
+    """What the machine of a session knows."""
+
+    has_store: bool = False
+    """There is a store, which is asked before a turn begins and told when it has ended."""
+
+    place: Place = Place.EMPTY
+    commit: CommitState = CommitState.NONE
+    mode: Mode = Mode.OPEN
+    departures: tuple[Departure, ...] = ()
+
+    # Turns.
+
+    turn: Any = None
+    """The turn that runs, or is being recorded: its name. `None`: none."""
+
+    completes: bool = False
+    """Whether the turn that is being recorded counts as completed."""
+
+    next_turn: Turn | None = None
+    """The turn that the store is asked about, or that an agent is built for. `None` if it was withdrawn
+    meanwhile."""
+
+    enter_tries: int = 0
+    """How often the store was asked in vain about the next turn."""
+
+    waiting: tuple[Turn, ...] = ()
+
+    # Agents.
+
+    agent: int = 0
+    """The incarnation in its place. 0: none."""
+
+    signature: str | None = None
+    """Of the agent in its place, or of the one being built."""
+
+    leaving: Reason | None = None
+    """Why the agent in its place is to be released when it has committed."""
+
+    deferred: Deferred | None = None
+    building: int = 0
+    """The incarnation that is being built for the next turn. 0: none."""
+
+    incarnations: int = 0
+    last_reason: Reason | None = None
+    """Why the last agent went, if the session goes on."""
+
+    late_builds: tuple[int, ...] = ()
+    """Builds that were given up and have not come back: their agents will have to be let go."""
+
+    recoveries: tuple[tuple[int, str], ...] = ()
+    """Agents that are being built only to commit what was resumed, and the session id of that."""
+
+    commit_only: tuple[int, ...] = ()
+    """Agents that were never in the place, and have turns to commit."""
+
+    # Commits.
+
+    generations: Generations = field(default_factory=Generations)
+    flush_to: int = 0
+    """Everything up to this generation is to be committed now."""
+
+    tries: int = 0
+    """How many commits have failed since the last that succeeded."""
+
+    try_again: bool = False
+    """The commit in flight was sent before the drain, which tries once more if it fails."""
+
+    # Sessions under this key.
+
+    session: int = 0
+    """The number of this one: how many have ended before it."""
+
+    session_began: int = 0
+    """The generation at which this one began."""
+
+    remembered: bool = False
+    """There was an agent, or a completed turn, since this one began."""
+
+    ended: tuple[Ended, ...] = ()
+
+    # What can be seen.
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is done for a turn at the place, so that the next one may begin."""
+        return self.place is Place.EMPTY or self.place is Place.IDLE or self.place is Place.LEAVING
+
+    @property
+    def committing(self) -> bool:
+        """Whether a commit is in flight and may still come back in time."""
+        return self.commit is CommitState.SENT or self.commit is CommitState.STARTED
+
+    @property
+    def busy(self) -> bool:
+        """Whether a build, commit, release or close is under way."""
+        serving = self.place is Place.ENTERING or self.place is Place.BUILDING
+        leaving = any(departure.phase is not Phase.RETAINED for departure in self.departures)
+        closing = any(ended.closing for ended in self.ended)
+        return bool(serving or self.recoveries or self.committing or leaving or closing)
+
+    @property
+    def draining(self) -> bool:
+        """Whether no turn begins any more, ever."""
+        return self.mode is Mode.DRAINING or self.mode is Mode.ABANDONED
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the agent in its place is in a turn, or about to be."""
+        return self.turn is not None or (self.place is Place.ENTERING and self.agent != 0)
+
+    @property
+    def rests(self) -> bool:
+        """Whether its agent is idle, and there is nothing to do."""
+        to_do = self.flush_to or self.departures or self.recoveries or self.draining
+        return self.place is Place.IDLE and self.commit is CommitState.NONE and not to_do
+
+    @property
+    def retained(self) -> int:
+        """How many agents are kept only for a commit that failed."""
+        return sum(departure.phase is Phase.RETAINED for departure in self.departures)
+
+    @property
+    def forgettable(self) -> bool:
+        """Whether there is nothing to do and nothing to remember."""
+        to_do = self.departures or self.ended or self.recoveries or self.committing
+        if self.place is not Place.EMPTY or to_do:
+            return False
+        to_remember = self.generations.dirty or self.late_builds or not self.unused
+        return self.draining or not to_remember
+
+    @property
+    def unused(self) -> bool:
+        """Whether nothing has happened since the last session of this key was ended."""
+        return self.place is Place.EMPTY and not self.remembered and self.mode is not Mode.FAILED
+
+    @property
+    def state(self) -> str:
+        """One word, or two, for people."""
+        if self.mode is Mode.FAILED:
+            return "failed"
+        if self.place is Place.RECORDING:
+            return "in turn"
+        if self.place is not Place.EMPTY:
+            return str(self.place.value)
+        if self.departures:
+            return "retained" if self.retained == len(self.departures) else "leaving"
+        return "closing" if self.ended else "known"
+
+    def departure(self, incarnation: int) -> Departure | None:
+        """The departure of this agent, if it is on its way out."""
+        return next((d for d in self.departures if d.incarnation == incarnation), None)
+
+    def fits(self, turn: Turn) -> bool:
+        """Whether the agent that is there, or being built, is what the turn asks for."""
+        return turn.signature is None or turn.signature == self.signature
