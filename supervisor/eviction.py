@@ -212,7 +212,10 @@ class Residents:
     ) -> Candidates:
         """Say who has rested for longer than the TTL."""
         found = Candidates([])
-        while ttl is not None and (first := self._rest.first()) is not None and now - first[0] > ttl:
+        if ttl is None:
+            return found
+        cutoff = now - ttl  # which is also what the session compares with
+        while (first := self._rest.first()) is not None and first[0] < cutoff:
             if looks <= 0:
                 found.more = True
                 break
@@ -222,7 +225,7 @@ class Residents:
             since = card.idle_since
             if card.in_turn or since is None or key in self._held:
                 self._rest.put(key, now)
-            elif now - since <= ttl:
+            elif since >= cutoff:
                 self._rest.put(key, since)
             else:
                 self._rest.drop(key)
