@@ -41,7 +41,7 @@ class SupervisorBounds(SupervisorBooks):
         cap = board.policy.cap
         beyond = self._residents.beyond(cap, board.cards)
         self._ask(beyond.ask, Reason.CAPACITY)
-        if cap is not None and len(self._residents) <= cap:
+        if cap is None or len(self._residents) <= cap:
             self._warned = False
         elif self._residents.held and not self._warned:
             self._warned = True
@@ -49,7 +49,7 @@ class SupervisorBounds(SupervisorBooks):
                 "%s agents are cached, %s more than the cap of %s: %s of the least recently used are in "
                 "a turn and stay until it ends. Raise the cap if this lasts",
                 len(self._residents),
-                len(self._residents) - (cap or 0),
+                len(self._residents) - cap,
                 cap,
                 self._residents.held,
             )
