@@ -48,6 +48,8 @@ class SupervisorBooks(Actor):
         self._residents = Residents()
         self._memory = MemoryBound()
         self._giving_back = False
+        self._looking = False
+        """A look at the bounds was too short, and `HoldBounds` is on its way to us."""
         self._budget = self._resolve_budget(board.policy)
         self._expiry = Expiry()
         self._unsettled: set[str] = set()

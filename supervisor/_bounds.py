@@ -41,7 +41,7 @@ class SupervisorBounds(SupervisorBooks):
         cap = board.policy.cap
         beyond = self._residents.beyond(cap, board.cards)
         self._ask(beyond.ask, Reason.CAPACITY)
-        if cap is not None and len(self._residents) <= cap:
+        if cap is None or len(self._residents) <= cap:
             self._warned = False
         elif self._residents.held and not self._warned:
             self._warned = True
@@ -49,12 +49,13 @@ class SupervisorBounds(SupervisorBooks):
                 "%s agents are cached, %s more than the cap of %s: %s of the least recently used are in "
                 "a turn and stay until it ends. Raise the cap if this lasts",
                 len(self._residents),
-                len(self._residents) - (cap or 0),
+                len(self._residents) - cap,
                 cap,
                 self._residents.held,
             )
         more = self._budget is not None and self._look_at_memory(self._budget)
-        if beyond.more or more:
+        if (beyond.more or more) and not self._looking:
+            self._looking = True
             self.actor_ref.tell(HoldBounds())
 
     def _look_at_memory(self, budget: int) -> bool:
@@ -82,7 +83,9 @@ class SupervisorBounds(SupervisorBooks):
         return found.more
 
     def _go_on_holding(self, _: HoldBounds) -> None:
+        self._looking = False
         self._hold_bounds()
+        self._look_whether_settled()
 
     def _shed(self, key: str) -> None:
         """An agent is gone, or stays. Behind the last of those that were shed, memory is given back."""
@@ -151,14 +154,17 @@ class SupervisorBounds(SupervisorBooks):
             card = self._board.cards.get(key)
             if card is None or not card.busy:
                 self._unsettled.discard(key)
-        if not self._unsettled and not self._state.asked and not self._giving_back:
+        if not self._anything_under_way():
             self.actor_ref.tell(SettleSoon())
+
+    def _anything_under_way(self) -> bool:
+        return bool(self._unsettled or self._state.asked or self._giving_back or self._looking)
 
     def _settle_soon(self, _: SettleSoon) -> None:
         """Answer, if twice in a row nothing was under way: notices were on their way the first time."""
         state, quiet = self._state, self._quiet
         self._unsettled = {key for key, card in list(self._board.cards.items()) if card.busy}
-        self._quiet = not (self._unsettled or state.asked or self._giving_back)
+        self._quiet = not self._anything_under_way()
         if not self._quiet:
             return
         if not quiet:

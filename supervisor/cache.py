@@ -181,7 +181,6 @@ class CacheSupervisor(SupervisorDrain):
         card = self._board.cards.get(key)
         if card is not None and card.ref is message.ref:
             self._forget(key)
-            self._look_whether_settled(key)
 
     def _forget(self, key: str) -> None:
         card = self._board.cards.pop(key)
@@ -194,6 +193,7 @@ class CacheSupervisor(SupervisorDrain):
         if self._state.drain is not None:
             self._state.drain.gone(key)
             self._look_whether_drained()
+        self._look_whether_settled(key)
 
     def _event(self, event: Event) -> None:
         """Count what happened, and pass it on."""

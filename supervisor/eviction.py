@@ -9,14 +9,14 @@ go.
 
     order of use     sessions with an agent, least recently used first: for the cap and for memory
     order of rest    the same, longest at rest first: for the idle sweep. One that was used since, or is
-    in
-                     a turn, is looked at again when it could be idle: once in an `idle_ttl`
+                     in a turn, is looked at again when it could be idle: once in an `idle_ttl`
     expiry           all sessions, with an agent or without, by when they were last active
 
 A session that was asked to let go is out of the order of use until it has answered, and is counted until
 then. One that said no because of its turn is *held*: it stays out until it says that the turn is over,
-so that no younger one goes in its place. The order may be wrong, as cards are read without asking; the
-session is told what was seen of it, and says no if it was used since.
+so that no younger one goes in its place. Nobody in the order is older than one that is held. The order
+may be wrong, as cards are read without asking; the session is told what was seen of it, and says no if
+it was used since.
 
 A look takes a bounded number of steps and says if there is more to do.
 """
@@ -110,7 +110,7 @@ class Order:
 class Residents:
     """The sessions with an agent."""
 
-    __slots__ = ("_asked", "_held", "_order", "_rest", "_weights", "weight")
+    __slots__ = ("_asked", "_held", "_held_to", "_order", "_rest", "_weights", "weight")
 
     def __init__(self) -> None:
         self._order = Order()
@@ -119,6 +119,8 @@ class Residents:
         """Sessions that were asked and have not answered; whether it was for the cap."""
         self._held: dict[str, float] = {}
         """Sessions beyond the cap that are in a turn, and tell when it is over; the last use of each."""
+        self._held_to = 0
+        """None of those that are held was used after this."""
         self._weights: dict[str, int] = {}
         self.weight = 0
 
@@ -141,11 +143,7 @@ class Residents:
         self.weight += card.weight - self._weights.get(key, 0)
         self._weights[key] = card.weight
         if entered:
-            # Who comes back may have been used before those that are held: these are younger then, and
-            # not beyond the cap before it is.
-            for younger in [held for held, used in self._held.items() if used > card.used]:
-                self._order.put(younger, self._held.pop(younger))
-            self._order.put(key, card.used)
+            self._put(key, card.used)
             self._rest.put(key, now if card.idle_since is None else card.idle_since)
         return entered
 
@@ -165,16 +163,28 @@ class Residents:
         if for_cap is None:
             return
         self._rest.put(key, card.idle_since or 0.0)
-        if held and for_cap:
+        first = self._order.first()
+        if held and for_cap and (first is None or first[0] > card.used):
             self._held[key] = card.used
+            self._held_to = max(self._held_to, card.used)
         else:
-            self._order.put(key, card.used)
+            self._put(key, card.used)
 
     def rested(self, key: str, card: Card) -> None:
         """The turn is over that has held a session."""
         if key in self._held:
             del self._held[key]
-            self._order.put(key, card.used)
+            self._put(key, card.used)
+
+    def _put(self, key: str, used: int) -> None:
+        """Put a session in the order of use."""
+        # Who comes back may have been used before those that are held: these are younger then, and not
+        # beyond the cap before it is.
+        if used < self._held_to:
+            for younger in [held for held, at in self._held.items() if at > used]:
+                self._order.put(younger, self._held.pop(younger))
+            self._held_to = used
+        self._order.put(key, used)
 
     # Who should let go. Those who are named count as asked from then on.
 
@@ -200,7 +210,10 @@ class Residents:
     ) -> Candidates:
         """Say who has rested for longer than the TTL."""
         found = Candidates([])
-        while ttl is not None and (first := self._rest.first()) is not None and now - first[0] > ttl:
+        if ttl is None:
+            return found
+        cutoff = now - ttl  # which is also what the session compares with
+        while (first := self._rest.first()) is not None and first[0] < cutoff:
             if looks <= 0:
                 found.more = True
                 break
@@ -210,7 +223,7 @@ class Residents:
             since = card.idle_since
             if card.in_turn or since is None or key in self._held:
                 self._rest.put(key, now)
-            elif now - since <= ttl:
+            elif since >= cutoff:
                 self._rest.put(key, since)
             else:
                 self._rest.drop(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
+import random
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,10 @@ import pytest
 
 from greenroom import AgentHooks, BuildFailed, Policy, Reason
 from greenroom.actors import ManualClock
-from tests.actors.actors import PATIENCE, all_at_once
+from greenroom.messages import Configure, HoldBounds, ReleaseAnswered, SettleRoom
+from greenroom.supervisor.cache import CacheSupervisor
+from greenroom.supervisor.eviction import LOOKS
+from tests.actors.actors import PATIENCE, all_at_once, in_thread, join_all
 from tests.room.agents import (
     OTHER,
     SPEC,
@@ -38,6 +42,19 @@ def warnings_about_the_cap(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The warnings that say that a room is over its cap."""
     texts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     return [text for text in texts if "cap" in text]
+
+
+def handled_by_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The messages that supervisors handle from now on."""
+    handled: list[Any] = []
+    handle = CacheSupervisor.on_receive
+
+    def note(self: CacheSupervisor, message: Any) -> Any:
+        handled.append(message)
+        return handle(self, message)
+
+    monkeypatch.setattr(CacheSupervisor, "on_receive", note)
+    return handled
 
 
 # C1
@@ -164,6 +181,27 @@ def test_a_look_at_a_session_is_no_use_of_it(cast: Cast) -> None:
     assert room.keys() == ("a", "b")
 
 
+def test_a_warm_turn_sends_the_supervisor_no_message(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C2. Still it makes its session the most recently used."""
+    handled = handled_by_the_supervisor(monkeypatch)
+    room = cast.room()
+    touch(room, *"abc")
+    room.settle()
+    assert handled, "a cold one does"
+    handled.clear()
+
+    for _ in range(10):
+        touch(room, *"cba")
+        look_at(room, "b")
+        with pytest.raises(LookupError), room.turn("c"):
+            raise LookupError
+
+    assert handled == []
+    assert room.keys() == ("a", "b", "c")
+
+
 # C3
 
 
@@ -180,6 +218,58 @@ def test_above_the_cap_the_least_recently_used_are_released(cast: Cast) -> None:
     assert cast.did("close") == []
     assert room.stats().reasons == {"capacity": 7}
     assert room.stats().over_cap == 0
+
+
+def test_exactly_the_least_recently_used_goes_although_no_turn_was_told_of(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C2, C3"""
+    handled = handled_by_the_supervisor(monkeypatch)
+    chance = random.Random(5)
+    room = cast.room(cap=16)
+    by_use = [f"s{n}" for n in range(16)]
+    touch(room, *by_use)
+    room.settle()
+    for n in range(16, 48):
+        handled.clear()
+        for key in chance.choices(by_use, k=chance.choice([0, 3, 100])):
+            touch(room, key)
+            by_use.remove(key)
+            by_use.append(key)
+        assert handled == []
+
+        touch(room, f"s{n}")
+        room.settle()
+
+        by_use.append(f"s{n}")
+        assert cast.did("release")[n - 16 :] == [f"{by_use.pop(0)}/1"]
+        assert room.keys() == tuple(by_use)
+
+
+def test_a_room_has_not_settled_before_its_order_is_corrected(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C3. 1. so many were used that one look does not do  2. somebody asks whether the room has settled
+    3. two more looks that find nobody: nothing seems to be under way."""
+    room = cast.room(cap=5 * LOOKS)
+    keys = [f"s{n:05}" for n in range(5 * LOOKS)]
+    look_at(room, *keys)
+    look_at(room, *keys)
+    room.settle(PATIENCE)
+    when_settled: list[tuple[str, ...]] = []
+    go_on = CacheSupervisor._handlers[HoldBounds]
+
+    def ask_meanwhile(self: CacheSupervisor, message: HoldBounds) -> None:
+        monkeypatch.setitem(CacheSupervisor._handlers, HoldBounds, go_on)
+        settled = self.actor_ref.ask(SettleRoom(), block=False)
+        settled.on_done(lambda _: when_settled.append(room.keys()))
+        go_on(self, message)
+
+    monkeypatch.setitem(CacheSupervisor._handlers, HoldBounds, ask_meanwhile)
+    look_at(room, "new")
+    until(lambda: when_settled, "an answer")
+
+    assert when_settled == [(*keys[1:], "new")]
 
 
 def test_a_cap_larger_than_the_number_of_agents_evicts_nothing(cast: Cast) -> None:
@@ -393,6 +483,72 @@ def test_the_check_runs_again_whichever_turn_ends(cast: Cast) -> None:
 
     assert cast.did("release") == ["b/1", "c/1"]
     assert room.keys() == ("a",)
+
+
+def test_one_that_is_used_between_the_look_and_the_request_stays_and_the_next_one_goes(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C2, C5"""
+    room = cast.room(cap=2)
+    touch(room, *"ab")
+    room.settle()
+    asked: list[str] = []
+    send = CacheSupervisor._send_request
+
+    def use_it_first(self: CacheSupervisor, key: str, request: Any) -> None:
+        asked.append(key)
+        if key == "a":
+            join_all([in_thread(lambda: touch(room, "a"))])
+        send(self, key, request)
+
+    monkeypatch.setattr(CacheSupervisor, "_send_request", use_it_first)
+    touch(room, "c")
+    room.settle()
+
+    assert asked == ["a", "b"]
+    assert cast.did("release") == ["b/1"]
+    assert room.keys() == ("c", "a")
+
+
+def test_one_that_is_held_lets_the_supervisor_look_again_although_its_next_turn_begins_at_once(
+    cast: Cast,
+) -> None:
+    """C2, C5. By then it is the most recently used, and another one must go."""
+    room = cast.room(cap=1)
+    first = cast.hold(room, "a")
+    touch(room, "b")
+    room.settle()
+    assert (cast.did("release"), room.stats().over_cap) == ([], 1)
+    second = cast.queue(room, "a")
+
+    first.end()
+    second.wait_begun()
+    room.settle()
+
+    assert cast.did("release") == ["b/1"]
+    assert room.keys() == ("a",)
+    second.end()
+
+
+def test_nothing_is_warned_of_when_the_cap_is_switched_off_before_one_in_a_turn_has_answered(
+    cast: Cast, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C1, C5"""
+    answered = CacheSupervisor._handlers[ReleaseAnswered]
+
+    def switch_off_first(self: CacheSupervisor, message: ReleaseAnswered) -> None:
+        self.on_receive(Configure(changes={"cap": None}))
+        answered(self, message)
+
+    monkeypatch.setitem(CacheSupervisor._handlers, ReleaseAnswered, switch_off_first)
+    room = cast.room(cap=1)
+    held = cast.hold(room, "a")
+    touch(room, "b")
+    room.settle()
+
+    assert room.policy.cap is None
+    assert warnings_about_the_cap(caplog) == []
+    held.end()
 
 
 def test_an_episode_over_the_cap_is_warned_of_once(cast: Cast, caplog: pytest.LogCaptureFixture) -> None:

@@ -27,7 +27,9 @@ from greenroom import (
     TurnTimeout,
 )
 from greenroom.actors import ManualClock
-from tests.actors.actors import PATIENCE, all_at_once
+from greenroom.messages import OpenSession
+from greenroom.supervisor.cache import CacheSupervisor
+from tests.actors.actors import PATIENCE, all_at_once, in_thread, join_all
 from tests.room.agents import (
     OTHER,
     SPEC,
@@ -432,6 +434,35 @@ def test_settling_waits_for_what_is_under_way_and_says_what_it_is(cast: Cast) ->
     releasing.open()
 
     assert room.settle(PATIENCE), "a turn is not waited for"
+
+
+def test_a_room_settles_when_a_key_is_asked_for_before_the_end_of_its_session_was_told(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. the supervisor begins to open the key  2. the session of the key ends  3. the supervisor finds
+    it dead and opens another  4. it hears of the end of a session that it does not know any more."""
+    room = cast.room()
+    closing = cast.at["close"] = cast.gate()
+    touch(room, "a")
+    room.end("a")
+    closing.wait_reached()
+    session = room._board.cards["a"].ref
+    open_session = CacheSupervisor._handlers[OpenSession]
+
+    def ends_meanwhile(self: CacheSupervisor, message: OpenSession) -> Any:
+        closing.open()
+        until(lambda: not session.is_alive(), "the end of the session")
+        return open_session(self, message)
+
+    settled: list[bool] = []
+    settling = in_thread(lambda: settled.append(room.settle(PATIENCE)))
+    until(lambda: room._board.settling, "one who waits")
+    monkeypatch.setitem(CacheSupervisor._handlers, OpenSession, ends_meanwhile)
+
+    room._open("a")
+
+    join_all([settling])
+    assert settled == [True]
 
 
 def test_the_repr_of_a_room_and_of_a_turn_tell_how_they_are(cast: Cast) -> None:
