@@ -119,7 +119,7 @@ class Residents:
         """Sessions that were asked and have not answered; whether it was for the cap."""
         self._held: dict[str, float] = {}
         """Sessions beyond the cap that are in a turn, and tell when it is over; the last use of each."""
-        self._held_to = 0
+        self._held_to = 0.0
         """None of those that are held was used after this."""
         self._weights: dict[str, int] = {}
         self.weight = 0
@@ -176,7 +176,7 @@ class Residents:
             del self._held[key]
             self._put(key, card.used)
 
-    def _put(self, key: str, used: int) -> None:
+    def _put(self, key: str, used: float) -> None:
         """Put a session in the order of use."""
         # Who comes back may have been used before those that are held: these are younger then, and not
         # beyond the cap before it is.

@@ -507,7 +507,7 @@ def test_one_that_is_used_between_the_look_and_the_request_stays_and_the_next_on
 
     assert asked == ["a", "b"]
     assert cast.did("release") == ["b/1"]
-    assert room.keys() == ("c", "a")
+    assert room.keys() == ("a", "c")
 
 
 def test_one_that_is_held_lets_the_supervisor_look_again_although_its_next_turn_begins_at_once(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from greenroom.actors.card import Card
+from greenroom.actors.session.card import Card
 from greenroom.supervisor.eviction import LOOKS, Candidates, Expiry, MemoryBound, Order, Residents
 
 KEYS = "abcde"
