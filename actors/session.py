@@ -1,7 +1,7 @@
-"""The session actor: the one authority on its session. A shell around `_machine/`, which decides.
+"""The session actor: the one authority on its session. A shell around `stage.py`, which decides.
 
-A message goes to the machine, which returns effects. Each is performed here: answer a caller, send slow
-work on its way, tell the supervisor. After every message but the two of a warm turn the supervisor
+A message goes to the stage, which returns effects; each effect is performed here: answer a caller, send
+slow work on its way, tell the supervisor. After every message but the two of a warm turn the supervisor
 is told the session's standing, if that has changed: the whole of it, so that a notice that is lost to
 a crash, or comes twice, does no harm.
 
@@ -113,7 +113,7 @@ class Session(SessionRecovery):
             self.on_receive(redo)
 
     def _answer_for_what_was_left_out(self) -> None:
-        """Refuse every turn that still waits here: the machine knows nothing of it any more."""
+        """Refuse every turn that still waits here: the stage knows nothing of it any more."""
         state = self._state
         stage = state.stage
         if stage.place is Place.ENTERING:
