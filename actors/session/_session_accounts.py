@@ -309,11 +309,8 @@ class SessionAccounts(SessionOutcomes):
     def _look_at_lease(self, _: LookAtLease) -> None:
         self._ledger.lease_timer = None
         account = self._account_in_use()
-        if (
-            account is not None
-            and account.until != PINNED
-            and self._state.stage.place is not Place.RECORDING
-        ):
+        recording = self._state.stage.place is Place.RECORDING
+        if account is not None and account.until != PINNED and not recording:
             session_id, epoch = account.session_id, account.epoch
             account.asked += 1
             self._ask_clerk(

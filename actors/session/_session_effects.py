@@ -1,4 +1,4 @@
-"""The session actor, second layer: it performs what the stage has decided."""
+"""The session actor, second layer: it performs what the machine has decided."""
 
 from __future__ import annotations
 

@@ -148,9 +148,8 @@ class SessionOutcomes(SessionEffects):
             return
         owner = segment.owner or 0
         before = stage.generations.committed
-        if (
-            message.error is not None and stage.commit is not CommitState.STUCK
-        ):  # that it is stuck was its failure
+        stuck = stage.commit is CommitState.STUCK  # which was its failure
+        if message.error is not None and not stuck:
             self._note_commit_failure(owner, message.error, message.seconds)
         effects = stage.committed(succeeded=message.error is None)
         if message.error is None:
