@@ -138,7 +138,6 @@ class Turn:
     def discard(self, reason: str = "discarded by the turn") -> None:
         """Release the agent after this turn, in the place of caching it. The next turn builds anew."""
         self._discarded = str(reason)
-        self._mailbox = None
 
     # In a thread.
 
@@ -182,7 +181,7 @@ class Turn:
         mailbox, thread = self._mailbox, LOCAL.state
         counts = exception_type is None and self._counts
         try:
-            if mailbox is not None:
+            if mailbox is not None and self._discarded is None:
                 generation = mailbox.step(thread, end_now, (name, counts), True)
                 if generation is not None:
                     self._agent = None
@@ -242,7 +241,7 @@ class Turn:
         name, mailbox = self._name, self._mailbox
         counts = exception_type is None and self._counts
         try:
-            if mailbox is not None:
+            if mailbox is not None and self._discarded is None:
                 generation = mailbox.step(LOCAL.state, end_now, (name, counts))
                 if generation is not None:
                     self._agent = None
@@ -265,6 +264,8 @@ class Turn:
         return f"this turn of {self._key!r} was used before: call room.turn() for another one"
 
     def _granted(self, granted: TurnGranted) -> None:
+        card = self._room._board.cards.get(self._key)
+        self._mailbox = None if card is None else card.mailbox
         self._agent = granted.agent
         self.reused = granted.reused
         self.rebuild_reason = granted.rebuild_reason

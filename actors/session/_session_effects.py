@@ -198,15 +198,14 @@ class SessionEffects(SessionBase):
             )
         )
 
-    def _commit(self, effect: effects_of.Commit) -> None:
+    def _commit(self, effect: effects_of.Commit) -> Iterable[Effect]:
         state, board = self._state, self._board
         state.attempt += 1
         tenant = state.tenants[effect.owner]
         token = Generation(effect.generation, effect.session_id)
         hook = board.hooks.find_commit(tenant.agent, token)
         if hook is None and effect.session_id is None:
-            self.actor_ref.tell(CommitEnded(attempt=state.attempt, error=None, seconds=0.0))
-            return
+            return self._committed(CommitEnded(attempt=state.attempt, error=None, seconds=0.0))
         timeout = board.policy.commit_timeout
         if state.drain is not None:
             left = max(state.drain.deadline + GRACE - self.runtime.clock(), 0.01)
@@ -214,6 +213,7 @@ class SessionEffects(SessionBase):
         self._errands().commit(
             state.attempt, hook or _nothing_to_call, timeout, tenant.loop, self._entry(effect)
         )
+        return ()
 
     def _entry(self, effect: effects_of.Commit) -> tuple[IntendCommit, RecordCommit] | None:
         """What the ledger is told, before and after."""
@@ -223,6 +223,14 @@ class SessionEffects(SessionBase):
             IntendCommit(session_id=effect.session_id, epoch=effect.epoch, generation=effect.generation),
             RecordCommit(session_id=effect.session_id, epoch=effect.epoch, generation=effect.generation),
         )
+
+    if TYPE_CHECKING:
+
+        def _committed(self, message: CommitEnded) -> list[Effect]:
+            """What a commit has come to."""
+
+        def _torn_down(self, message: TeardownEnded) -> list[Effect]:
+            """What letting an agent go has come to."""
 
     def _commit_gave_up(self, _: effects_of.CommitGaveUp) -> None:
         committers, self._state.committers = self._state.committers, None
@@ -240,18 +248,21 @@ class SessionEffects(SessionBase):
         spread = self.runtime.random.uniform(0.75, 1.25)
         state.retry_timer = self.call_later(pause * spread, RetryCommit())
 
-    def _tear_down(self, effect: effects_of.TearDown) -> None:
+    def _tear_down(self, effect: effects_of.TearDown) -> Iterable[Effect]:
         state = self._state
         tenant = state.tenants[effect.incarnation]
         what = "closed" if effect.close else "released"
         logger.info("%s: its agent is %s: %s", self, what, effect.reason)
         hooks = self._board.hooks.farewell(tenant.agent, close=effect.close)
+        more: Iterable[Effect] = ()
         if hooks:
             self._errands().tear_down(effect.incarnation, tenant, hooks, close=effect.close)
         else:
             forget_transcript(tenant.agent)
-            self.actor_ref.tell(TeardownEnded(incarnation=effect.incarnation, errors=(), seconds=0.0))
+            ended = TeardownEnded(incarnation=effect.incarnation, errors=(), seconds=0.0)
+            more = self._torn_down(ended)
         state.forget_tenant(effect.incarnation)
+        return more
 
     def _interrupt(self, effect: effects_of.Interrupt) -> None:
         tenant = self._state.tenants.get(effect.incarnation)

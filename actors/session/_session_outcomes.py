@@ -138,14 +138,16 @@ class SessionOutcomes(SessionEffects):
         return False
 
     def _commit_ended(self, message: CommitEnded) -> None:
+        self._perform(self._committed(message))
+
+    def _committed(self, message: CommitEnded) -> list[Effect]:
         state = self._state
         stage = state.stage
         segment = stage.generations.in_flight
         if segment is None or message.attempt != state.attempt:
-            return
+            return []
         if isinstance(message.error, LostOwnership):
-            self._commit_lost(segment, message.error)
-            return
+            return self._commit_lost(segment, message.error)
         owner = segment.owner or 0
         before = stage.generations.committed
         stuck = stage.commit is CommitState.STUCK  # which was its failure
@@ -168,7 +170,7 @@ class SessionOutcomes(SessionEffects):
             )
             if not self._is_ours(owner) and not generations.owes(owner):
                 state.forget_tenant(owner)
-        self._perform(effects)
+        return effects
 
     def _note_committed(self, segment: Segment) -> None:
         account = None
@@ -177,7 +179,7 @@ class SessionOutcomes(SessionEffects):
         if account is not None:
             account.committed = max(account.committed, segment.token)
 
-    def _commit_lost(self, segment: Segment, error: LostOwnership) -> None:
+    def _commit_lost(self, segment: Segment, error: LostOwnership) -> list[Effect]:
         """It is not this room's business any more: whoever waits for it is told."""
         state = self._state
         state.last_error = text_of(error)
@@ -189,7 +191,7 @@ class SessionOutcomes(SessionEffects):
             self._close_account(account)
             self._disclaim(account.session_id)
             self._say_lost(account, before - state.stage.generations.dirty)
-        self._perform(effects)
+        return effects
 
     def _close_account(self, account: Account) -> None:
         """Another room has it now."""
