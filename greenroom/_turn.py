@@ -166,10 +166,10 @@ class Turn:
             thread.held = held
             if room._prepare is not None:
                 room.runtime._call_and_await(room._prepare, (self._agent, self), None)
+            return self
         except BaseException as error:
             self._not_entered(error)
             raise
-        return self
 
     def __exit__(
         self,
@@ -227,10 +227,10 @@ class Turn:
                 prepared = room._prepare(self._agent, self)
                 if inspect.isawaitable(prepared):
                     await prepared
+            return self
         except BaseException as error:
             self._not_entered(error)
             raise
-        return self
 
     async def __aexit__(
         self,
