@@ -138,7 +138,6 @@ class Turn:
     def discard(self, reason: str = "discarded by the turn") -> None:
         """Release the agent after this turn, in the place of caching it. The next turn builds anew."""
         self._discarded = str(reason)
-        self._mailbox = None
 
     # In a thread.
 
@@ -167,10 +166,10 @@ class Turn:
             thread.held = held
             if room._prepare is not None:
                 room.runtime._call_and_await(room._prepare, (self._agent, self), None)
+            return self
         except BaseException as error:
             self._not_entered(error)
             raise
-        return self
 
     def __exit__(
         self,
@@ -182,7 +181,7 @@ class Turn:
         mailbox, thread = self._mailbox, LOCAL.state
         counts = exception_type is None and self._counts
         try:
-            if mailbox is not None:
+            if mailbox is not None and self._discarded is None:
                 generation = mailbox.step(thread, end_now, (name, counts), True)
                 if generation is not None:
                     self._agent = None
@@ -228,10 +227,10 @@ class Turn:
                 prepared = room._prepare(self._agent, self)
                 if inspect.isawaitable(prepared):
                     await prepared
+            return self
         except BaseException as error:
             self._not_entered(error)
             raise
-        return self
 
     async def __aexit__(
         self,
@@ -242,7 +241,7 @@ class Turn:
         name, mailbox = self._name, self._mailbox
         counts = exception_type is None and self._counts
         try:
-            if mailbox is not None:
+            if mailbox is not None and self._discarded is None:
                 generation = mailbox.step(LOCAL.state, end_now, (name, counts))
                 if generation is not None:
                     self._agent = None
@@ -265,6 +264,8 @@ class Turn:
         return f"this turn of {self._key!r} was used before: call room.turn() for another one"
 
     def _granted(self, granted: TurnGranted) -> None:
+        card = self._room._board.cards.get(self._key)
+        self._mailbox = None if card is None else card.mailbox
         self._agent = granted.agent
         self.reused = granted.reused
         self.rebuild_reason = granted.rebuild_reason

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from greenroom.actors.runtime._threads import OwnThread
+from greenroom.actors.runtime._threads import LOCAL, OwnThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,9 @@ class Crew(Generic[J]):
     with the length of the queue does not do: 1. a thread takes the last job  2. put() adds one, sees an
     empty queue's worth of jobs and a waiting thread, and starts nobody  3. the thread is busy, and the
     new job waits behind it.)
+
+    A thread that is about to end its job (`ThreadState.finishing`) keeps the first job that it puts
+    itself, and does it next: nobody need be woken for it.
     """
 
     def __init__(
@@ -50,6 +53,8 @@ class Crew(Generic[J]):
         # Reentrant: the garbage collector may run in here, and a finaliser may put a job.
         self._lock = threading.RLock()
         self._threads: set[threading.Thread] = set()
+        self._kept: dict[threading.Thread, J] = {}
+        """What a thread of ours does next."""
         self._waiting_threads = 0
         self._waiting_jobs = 0
         self._started = 0
@@ -58,6 +63,10 @@ class Crew(Generic[J]):
 
     def put(self, job: J) -> None:
         """Have a job done."""
+        if LOCAL.state.finishing and not self.closed:
+            thread = threading.current_thread()
+            if thread in self._threads and self._kept.setdefault(thread, job) is job:
+                return
         with self._lock:
             self._waiting_jobs += 1
             self._queue.put(job)
@@ -165,15 +174,18 @@ class Crew(Generic[J]):
     def _run(self, name: str) -> None:
         thread = threading.current_thread()
         while (job := self._next(thread)) is not None:
-            try:
-                stays = self._do(job, thread)
-            except BaseException:  # whatever it is, it ended this job and not the thread
-                logger.exception("A job of %s failed", name)
-                stays = True
-            if not stays:
-                return
-            thread.name = name
-            del job  # what the job refers to is not kept while we wait for the next
+            while job is not None:
+                try:
+                    stays = self._do(job, thread)
+                except BaseException:  # whatever it is, it ended this job and not the thread
+                    logger.exception("A job of %s failed", name)
+                    stays = True
+                job = self._kept.pop(thread, None)  # what the last one refers to is not kept meanwhile
+                if not stays:
+                    if job is not None:
+                        self.put(job)  # this thread was written off: another does it
+                    return
+                thread.name = name
             with self._lock:
                 self._waiting_threads += 1
 

@@ -28,6 +28,7 @@ import pykka
 from greenroom.actors.runtime._calls import describe
 from greenroom.actors.runtime._future import Future
 from greenroom.actors.runtime._resume import RESUME, Resume, Unfinished
+from greenroom.actors.runtime._threads import LOCAL
 from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
@@ -386,7 +387,12 @@ class Life:
 
     def settle_debt(self, future: Future[Any]) -> bool:
         """Claim the right to answer. True for one caller only."""
-        return (self._debts or {}).pop(future, future) is None
+        debts = self._debts
+        if debts is None or debts.pop(future, future) is not None:
+            return False
+        if not debts and LOCAL.state.running is self:
+            self._debts = None  # only who has the baton adds one. Most actors of a million owe nothing
+        return True
 
 
 def _answer(future: Future[Any] | None) -> None:

@@ -49,6 +49,7 @@ class ThreadState:
         "deferred",
         "driving",
         "entered",
+        "finishing",
         "held",
         "ready",
         "running",
@@ -76,6 +77,9 @@ class ThreadState:
 
         self.entered: list[Runtime] = []
         """The runtimes that were entered with `with` on this thread, the innermost last."""
+
+        self.finishing = False
+        """Whether it is a worker that is about to end its job: what it submits now it may do itself."""
 
         self.held: Any = None
         """The innermost turn that was entered on this thread: see `holding`."""

@@ -202,20 +202,22 @@ class Agents:
 
     # Their end.
 
-    def tear_down(self, effect: effects_of.TearDown) -> None:
+    def tear_down(self, effect: effects_of.TearDown) -> list[Effect]:
         """Call the hooks of a release or a close, if there are any."""
         state = self._state
         held = state.agents[effect.incarnation]
         what = "closed" if effect.close else "released"
         logger.info("%s: its agent is %s: %s", self._actor, what, effect.reason)
         hooks = self._board.hooks.farewell(held.agent, close=effect.close)
+        effects: list[Effect] = []
         if hooks:
             self._slow_work.tear_down(effect.incarnation, held, hooks, close=effect.close)
         else:
             forget_transcript(held.agent)
-            over = TeardownEnded(incarnation=effect.incarnation, errors=(), seconds=0.0)
-            self._actor.actor_ref.tell(over)
+            ended = TeardownEnded(incarnation=effect.incarnation, errors=(), seconds=0.0)
+            effects = self.torn_down(ended)
         state.forget_agent(effect.incarnation)
+        return effects
 
     def teardown_lost(self, effect: effects_of.TearDown, error: BaseException) -> list[Effect]:
         """Nobody will call these hooks."""

@@ -102,7 +102,7 @@ class Commits:
 
     # On their way.
 
-    def commit(self, effect: effects_of.Commit) -> None:
+    def commit(self, effect: effects_of.Commit) -> list[Effect]:
         """Have the owner of the oldest turns commit them."""
         state, board = self._state, self._board
         state.attempt += 1
@@ -110,9 +110,7 @@ class Commits:
         token = Generation(effect.generation, effect.session_id)
         hook = board.hooks.find_commit(held.agent, token)
         if hook is None and effect.session_id is None:
-            over = CommitEnded(attempt=state.attempt, error=None, seconds=0.0)
-            self._actor.actor_ref.tell(over)
-            return
+            return self.ended(CommitEnded(attempt=state.attempt, error=None, seconds=0.0))
         timeout = board.policy.commit_timeout
         if state.drain is not None:
             left = max(state.drain.deadline + GRACE - self._actor.runtime.clock(), 0.01)
@@ -120,6 +118,7 @@ class Commits:
         Errands(board, state.key, self._actor.actor_ref).commit(
             state.attempt, hook or _nothing_to_call, timeout, held.loop, _entry(effect)
         )
+        return []
 
     def start(self, message: StartCommit) -> tuple[bool, list[Effect]]:
         """The commit in flight is about to call its hook. Whether it may, and what follows if not."""

@@ -20,6 +20,7 @@ from greenroom.actors.errors import GreenroomError, LostOwnership, RoomClosed
 from greenroom.actors.runtime._calls import is_async
 from greenroom.actors.runtime._errors import RuntimeClosed, WorkNotBegun, WorkTimedOut
 from greenroom.actors.runtime._loops import running_loop, usable
+from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session.hooks import forget_transcript
 from greenroom.messages import (
     BuildEnded,
@@ -166,7 +167,14 @@ class Errands:
         def ended(result: Any = None, error: BaseException | None = None) -> None:
             if result is not PUT_OFF:
                 seconds = runtime.clock() - began
-                self._tell(CommitEnded(attempt=attempt, error=error, seconds=seconds))
+                # The last that this worker does for it. If the agent is to be let go now, it does that,
+                # too: one trip, and nobody is woken.
+                thread = LOCAL.state
+                thread.finishing = True
+                try:
+                    self._tell(CommitEnded(attempt=attempt, error=error, seconds=seconds))
+                finally:
+                    thread.finishing = False
 
         def failed(error: BaseException) -> None:
             if _may_come_back(error):

@@ -63,7 +63,12 @@ class AgentHooks:
         given: Callable[..., Any] | None = getattr(self, name)
         if given is not None:
             return functools.partial(given, agent)
-        found: Any = inspect.getattr_static(agent, NAMES[name], MISSING)
+        cls: Any = type(agent)
+        found, ordinary = _on_class(cls, NAMES[name])
+        if not ordinary:
+            found = inspect.getattr_static(agent, NAMES[name], MISSING)
+        elif found is MISSING or not hasattr(found, "__set__"):
+            found = getattr(agent, "__dict__", {}).get(NAMES[name], found)
         if found is MISSING and not hasattr(agent.__class__, "__getattr__"):
             return None
         if isinstance(found, (types.FunctionType, staticmethod, classmethod)):
@@ -99,6 +104,19 @@ class AgentHooks:
 
 
 MISSING = object()
+
+
+@functools.lru_cache(maxsize=1024)
+def _on_class(cls: Any, name: str) -> tuple[Any, bool]:
+    """What a class has by this name, and whether its instances keep their attributes where all do.
+
+    Looked up once for each class: a method that a class gets after its first agent was let go is not
+    seen. An agent's own attributes are looked at every time."""
+    found = inspect.getattr_static(cls, name, MISSING)
+    theirs = [vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base)]
+    shadowed = any(not isinstance(way, types.GetSetDescriptorType) for way in theirs)
+    ordinary = cls.__getattribute__ is object.__getattribute__ and not issubclass(cls, type)
+    return found, ordinary and not shadowed
 
 
 def _call_late(agent: Any, names: tuple[str, ...], generation: Generation | None = None) -> Any:

@@ -9,6 +9,7 @@ from greenroom.actors.session.machine.effects import Entry
 from tests.actors import machine_store_play as with_store
 from tests.actors.machine_play import (
     Play,
+    building_and_evict,
     building_for_nobody,
     closing,
     committing,
@@ -54,6 +55,12 @@ def test_an_agent_that_leaves_behind_a_stuck_commit_goes_and_is_retained() -> No
     assert stuck().release().told == "go; retain 1 (idle)"
 
 
+def test_an_agent_that_leaves_goes_and_is_retained_when_its_commit_has_failed() -> None:
+    """G9"""
+    play = leaving().committed(succeeded=False)
+    assert play.told == "gave up; retain 1 (idle); pause 1"
+
+
 def test_a_departure_is_torn_down_when_it_has_committed() -> None:
     """C8"""
     assert committing().committed().told == "release 1 (discard)"
@@ -94,6 +101,18 @@ def test_a_drain_leaves_a_session_that_was_to_end_its_reason() -> None:
     """D1"""
     play = turn().close().do("drain")
     assert play.end(completed=False).told == "over t; close 1 (explicit); end session 0"
+
+
+def test_an_eviction_is_over_if_the_build_that_it_was_deferred_for_fails() -> None:
+    """T7"""
+    play = building_and_evict().built(succeeded=False)
+    assert (play.told, play.machine.deferred) == ("refuse t: build", None)
+
+
+def test_a_build_that_fails_for_no_turn_leaves_the_place_empty() -> None:
+    """T5"""
+    play = building_for_nobody().built(succeeded=False)
+    assert (play.told, play.machine.place) == ("", Place.EMPTY)
 
 
 def test_an_agent_that_was_built_for_no_turn_is_there_for_the_next() -> None:

@@ -37,7 +37,7 @@ from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
 from tests.room.agents import succeeds_in_a_fork, wait_dead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from greenroom import BuildContext, Event
 
@@ -101,7 +101,106 @@ def test_a_ctrl_c_while_a_turn_is_given_back_leaves_it_to_others(
         assert after.reused
 
 
+ENTERING = {"__enter__", "__aenter__", "begin_now", "step", "_request", "_granted"}
+"""Where a strike while a turn is entered must leave nothing behind."""
+
+
+def strike(number: int, enter: Callable[[], object]) -> bool:
+    """Enter a turn, with a Ctrl-C at the so-manieth line of ours. False if there are not so many."""
+    struck: list[str] = []
+    left = [number]
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        if "greenroom" not in frame.f_code.co_filename or frame.f_code.co_name not in ENTERING:
+            return None
+        if event == "line":
+            left[0] -= 1
+            if left[0] == 0:
+                struck.append(f"{frame.f_code.co_name}:{frame.f_lineno}")
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        enter()
+    except KeyboardInterrupt:
+        assert struck
+    finally:
+        sys.settrace(None)
+    return bool(struck)
+
+
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_ctrl_c_anywhere_while_a_turn_is_entered_does_not_leave_it_held(
+    room: Greenroom, warm: bool, asynchronous: bool
+) -> None:
+    """K1. As it would be before the `with` block begins, which then never ends it."""
+
+    async def enter_on_a_loop() -> None:
+        async with room.turn("a"):
+            sys.settrace(None)
+
+    def enter() -> None:
+        if asynchronous:
+            asyncio.run(enter_on_a_loop())
+        else:
+            with room.turn("a"):
+                sys.settrace(None)
+
+    touch(room, "a")
+    number = 1
+    while True:
+        if not warm:
+            room.evict("a")
+            room.settle(PATIENCE)
+        if not strike(number, enter):
+            break
+        with room.turn("a", timeout=PATIENCE):
+            pass
+        number += 1
+    assert number > 10
+    assert not held_here()
+
+
 # Callers that would wait for themselves.
+
+
+def test_one_room_can_be_closed_in_a_turn_of_another(room: Greenroom, build: RecordingBuild) -> None:
+    """D1"""
+    other = Greenroom(build)
+    touch(other, "b")
+    with room.turn("a"):
+        report = other.close()
+
+    assert report.committed == ("b",)
+    assert build.of("b")[0].calls[-1] == "close"
+
+
+def test_a_room_is_not_drained_in_a_turn_of_its_own_which_is_named(room: Greenroom) -> None:
+    """K3"""
+    with room.turn("telegram:1"), pytest.raises(SessionBusy, match="telegram:1"):
+        room.drain()
+
+
+def test_a_turn_that_was_abandoned_in_a_generator_does_not_keep_a_room_from_its_end(
+    build: RecordingBuild, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D1"""
+    room = Greenroom(build)
+
+    def pieces() -> Iterator[str]:
+        with room.turn("telegram:1") as turn:
+            yield turn.agent.key
+
+    touch(room, "telegram:1")
+    abandoned = pieces()
+    next(abandoned)
+    report = room.close()
+
+    assert report.committed == ("telegram:1",)
+    assert "telegram:1" in caplog.text
+    abandoned.close()
 
 
 def test_a_commit_through_the_proxy_in_ones_own_turn_is_put_off(room: Greenroom) -> None:

@@ -152,10 +152,12 @@ class SessionData:
     @property
     def busy(self) -> bool:
         """Whether a build, commit, release or close is under way."""
-        serving = self.place is Place.ENTERING or self.place is Place.BUILDING
+        if self.place is Place.ENTERING or self.place is Place.BUILDING or self.committing:
+            return True
+        if not (self.departures or self.ended or self.recoveries):
+            return False
         leaving = any(departure.phase is not Phase.RETAINED for departure in self.departures)
-        closing = any(ended.closing for ended in self.ended)
-        return bool(serving or self.recoveries or self.committing or leaving or closing)
+        return bool(self.recoveries or leaving or any(ended.closing for ended in self.ended))
 
     @property
     def draining(self) -> bool:
@@ -176,7 +178,8 @@ class SessionData:
     @property
     def retained(self) -> int:
         """How many agents are kept only for a commit that failed."""
-        return sum(departure.phase is Phase.RETAINED for departure in self.departures)
+        departures = self.departures
+        return sum(d.phase is Phase.RETAINED for d in departures) if departures else 0
 
     @property
     def forgettable(self) -> bool:

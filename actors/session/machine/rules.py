@@ -43,8 +43,13 @@ Rule: TypeAlias = "Callable[[SessionData, Effects], bool]"
 
 def settle(data: SessionData, effects: Effects) -> Effects:
     """Run the rules until none has anything to do."""
-    while any(rule(data, effects) for rule in RULES):
-        pass
+    again = True
+    while again:
+        again = False
+        for rule in RULES:
+            if rule(data, effects):
+                again = True
+                break
     return effects
 
 
@@ -196,10 +201,13 @@ def grant(
 
 def committed_agents_go(data: SessionData, effects: Effects) -> bool:
     """An agent that leaves, and has committed or cannot, goes. A departure that has is torn down."""
-    waits = data.commit is not CommitState.STUCK and data.generations.owes(data.agent)
-    if data.leaving is not None and not waits:
-        let_go(data, data.leaving, effects)
-        return True
+    if data.leaving is not None:
+        waits = data.commit is not CommitState.STUCK and data.generations.owes(data.agent)
+        if not waits:
+            let_go(data, data.leaving, effects)
+            return True
+    if not data.departures:
+        return False
     return any(_judge(data, departure, effects) for departure in data.departures)
 
 
@@ -221,6 +229,8 @@ def what_was_deferred_happens(data: SessionData, effects: Effects) -> bool:
 
 def resources_are_closed(data: SessionData, effects: Effects) -> bool:
     """Of a session that has ended and of which no agent is left."""
+    if not data.ended:
+        return False
     present = {departure.session for departure in data.departures}
     for ended in data.ended:
         if not ended.closing and ended.number not in present:
@@ -250,6 +260,8 @@ def the_next_commit_begins(data: SessionData, effects: Effects) -> bool:
     generations = data.generations
     if generations.committed >= data.flush_to:
         data.flush_to = 0
+    if not (data.flush_to or data.leaving is not None or data.departures):
+        return False
     waited_for = any(departure.phase is Phase.COMMITTING for departure in data.departures)
     wanted = data.flush_to or data.leaving is not None or waited_for
     may = data.commit in COMMIT["send"] and data.mode is not Mode.ABANDONED

@@ -46,7 +46,13 @@ from enum import Enum
 __all__ = ["COMMIT", "DEPARTURE", "MODE", "PLACE", "CommitState", "Mode", "Phase", "Place"]
 
 
-class Place(Enum):
+class _State(Enum):
+    """A state is looked up in tables all the time: by its identity, and not by its name."""
+
+    __hash__ = object.__hash__
+
+
+class Place(_State):
     """Where the agent is."""
 
     EMPTY = "empty"
@@ -58,7 +64,7 @@ class Place(Enum):
     LEAVING = "leaving"
 
 
-class CommitState(Enum):
+class CommitState(_State):
     """How far the commit in flight has come."""
 
     NONE = "none"
@@ -67,7 +73,7 @@ class CommitState(Enum):
     STUCK = "stuck"
 
 
-class Phase(Enum):
+class Phase(_State):
     """How far a departure has come."""
 
     COMMITTING = "committing"
@@ -76,7 +82,7 @@ class Phase(Enum):
     GONE = "gone"
 
 
-class Mode(Enum):
+class Mode(_State):
     """What the session does at all."""
 
     OPEN = "open"
