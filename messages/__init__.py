@@ -52,6 +52,7 @@ from greenroom.messages._ledger import (
     RenewLeases,
     Rescued,
     RetryRecord,
+    StoreRequest,
     StoreWritten,
 )
 from greenroom.messages._protocol import Notice, Request, message
@@ -203,6 +204,7 @@ __all__ = [
     "StopActor",
     "StopListening",
     "StoreFailure",
+    "StoreRequest",
     "StoreWritten",
     "SweepRoom",
     "TeardownEnded",

@@ -6,12 +6,9 @@ that was suspended meanwhile, changes nothing, and is answered with "lost".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, TypeVar
 
 from greenroom.messages._protocol import Notice, Request, message
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "Beat",
@@ -33,11 +30,23 @@ __all__ = [
     "RenewLeases",
     "Rescued",
     "RetryRecord",
+    "StoreRequest",
     "StoreWritten",
 ]
 
+R = TypeVar("R")
+
 
 # What the clerk is asked.
+
+
+class StoreRequest(Request[R]):
+    """What is asked of the store, through the clerk, who writes for all in one transaction."""
+
+    __slots__ = ()
+
+    verb: ClassVar[str]
+    """The method of the ledger that does it. The fields of the request are its arguments."""
 
 
 @message()
@@ -55,7 +64,7 @@ class Entrance:
 
 
 @message()
-class EnterStore(Request[Entrance]):
+class EnterStore(StoreRequest[Entrance]):
     """Take a session id for a turn, and look at its transcript."""
 
     session_id: str
@@ -68,15 +77,16 @@ class EnterStore(Request[Entrance]):
 
 
 @message()
-class PinLease(Request[bool]):
+class PinLease(StoreRequest[bool]):
     """Hold a session id until further notice: a turn of it is running. False: it is lost."""
 
+    verb = "pin"
     session_id: str
     epoch: int
 
 
 @message()
-class RecordTurn(Request[Any]):
+class RecordTurn(StoreRequest[Any]):
     """Record that a turn has ended. Answered with what is seen of the transcript; `None`: it is lost."""
 
     session_id: str
@@ -95,34 +105,38 @@ class RecordTurn(Request[Any]):
 
 
 @message()
-class IntendCommit(Request[bool]):
+class IntendCommit(StoreRequest[bool]):
     """Record that a commit up to this generation is about to begin. False: the session id is lost."""
 
+    verb = "intend"
     session_id: str
     epoch: int
     generation: int
 
 
 @message()
-class RecordCommit(Request[bool]):
+class RecordCommit(StoreRequest[bool]):
     """Record that everything up to this generation is committed. False: the session id is lost."""
 
+    verb = "commit"
     session_id: str
     epoch: int
     generation: int
 
 
 @message()
-class FindOrphans(Request[list[Any]]):
+class FindOrphans(StoreRequest[list[Any]]):
     """List session ids with uncommitted turns that no living room answers for."""
 
+    verb = "orphans"
     limit: int
 
 
 @message()
-class FailRecovery(Request[bool]):
+class FailRecovery(StoreRequest[bool]):
     """Record that recovering a session id has failed, and let go of it."""
 
+    verb = "fail"
     session_id: str
     epoch: int
     problem: str
@@ -131,18 +145,20 @@ class FailRecovery(Request[bool]):
 
 
 @message()
-class HandOver(Request[bool]):
+class HandOver(StoreRequest[bool]):
     """Let go of a session id, so that another room may have it at once. False: one has it already."""
 
+    verb = "hand_over"
     session_id: str
     epoch: int
 
 
 @message()
-class DisclaimSession(Request[bool]):
+class DisclaimSession(StoreRequest[bool]):
     """Let go of a session id, should this room have it unknowingly: what it asked for was done, perhaps,
     and the answer did not come. True: it had."""
 
+    verb = "disclaim"
     session_id: str
     key: str
 
@@ -222,9 +238,6 @@ class RecoverSession(Request[Rescued]):
 
     tries: int
     """How often that has failed before."""
-
-
-# What the one who recovers hears.
 
 
 @message()

@@ -34,21 +34,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pykka
 
 from greenroom.actors import Actor, Reply, RoomClosed, WorkNotBegun, WorkTimedOut
-from greenroom.messages import (
-    Beat,
-    CloseBooks,
-    DisclaimSession,
-    EnterStore,
-    FailRecovery,
-    FindOrphans,
-    HandOver,
-    IntendCommit,
-    PinLease,
-    RecordCommit,
-    RecordTurn,
-    RenewLeases,
-    StoreWritten,
-)
+from greenroom.messages import Beat, CloseBooks, RenewLeases, StoreRequest, StoreWritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,6 +119,8 @@ class Clerk(Actor):
 
     def on_receive(self, message: Any) -> Any:
         """Handle one message of the protocol."""
+        if isinstance(message, StoreRequest):
+            return self._request(message)
         return self._handlers[message.__class__](self, message)
 
     def _request(self, request: Any) -> None:
@@ -270,15 +258,6 @@ class Clerk(Actor):
 
     _handlers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
         CloseBooks: _close_books,
-        DisclaimSession: _request,
-        EnterStore: _request,
-        FailRecovery: _request,
-        FindOrphans: _request,
-        HandOver: _request,
-        IntendCommit: _request,
-        PinLease: _request,
-        RecordCommit: _request,
-        RecordTurn: _request,
         RenewLeases: _renew_leases,
         StoreWritten: _store_written,
     }

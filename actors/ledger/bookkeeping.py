@@ -23,26 +23,16 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors.ledger.coherence import Sight
-from greenroom.messages import (
-    Beat,
-    CloseBooks,
-    DisclaimSession,
-    EnterStore,
-    Entrance,
-    FailRecovery,
-    FindOrphans,
-    HandOver,
-    IntendCommit,
-    PinLease,
-    RecordCommit,
-    RecordTurn,
-)
+from greenroom.messages import Beat, CloseBooks, EnterStore, Entrance, RecordTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from greenroom.messages import StoreRequest
 
 __all__ = ["DURABILITIES", "Bookkeeping", "check_durability", "check_names"]
 
@@ -154,7 +144,9 @@ class Bookkeeping:
         with self.store.transaction(durability=self._durability) as ledger:
             for at in order:
                 request = requests[at]
-                results[at] = self._writers[request.__class__](self, ledger, request)
+                write: Callable[[Any, Any, Any], Any]
+                write = self._writers.get(request.__class__, Bookkeeping._call)
+                results[at] = write(self, ledger, request)
         for at, request in enumerate(requests):
             if isinstance(request, EnterStore) and request.home is not None:
                 lease, sight = results[at].lease, results[at].sight
@@ -174,9 +166,6 @@ class Bookkeeping:
         sight = Sight(lease.version, bool(lease.ended), finished, self._begun(session_id))
         return Entrance(lease=lease, sight=sight)
 
-    def _pin(self, ledger: Any, request: PinLease) -> bool:
-        return bool(ledger.pin(request.session_id, owner=self.owner, epoch=request.epoch))
-
     def _record(self, ledger: Any, request: RecordTurn) -> Sight | None:
         session_id = request.session_id
         finished = self._finished(session_id)
@@ -187,35 +176,11 @@ class Bookkeeping:
             version = ledger.complete(session_id, generation=request.generation, **mine)
         return None if version is None else Sight(version, False, finished, self._begun(session_id))
 
-    def _intend(self, ledger: Any, request: IntendCommit) -> bool:
-        return bool(ledger.intend(request.session_id, **self._mark(request)))
-
-    def _commit(self, ledger: Any, request: RecordCommit) -> bool:
-        return bool(ledger.commit(request.session_id, **self._mark(request)))
-
-    def _mark(self, request: IntendCommit | RecordCommit) -> dict[str, Any]:
-        return {"owner": self.owner, "epoch": request.epoch, "generation": request.generation}
-
-    def _fail(self, ledger: Any, request: FailRecovery) -> bool:
-        return bool(
-            ledger.fail(
-                request.session_id,
-                owner=self.owner,
-                epoch=request.epoch,
-                problem=request.problem,
-                pause=request.pause,
-                most=request.most,
-            )
-        )
-
-    def _hand_over(self, ledger: Any, request: HandOver) -> bool:
-        return bool(ledger.hand_over(request.session_id, owner=self.owner, epoch=request.epoch))
-
-    def _disclaim(self, ledger: Any, request: DisclaimSession) -> bool:
-        return bool(ledger.disclaim(request.session_id, key=request.key, owner=self.owner))
-
-    def _orphans(self, ledger: Any, request: FindOrphans) -> list[Any]:
-        return list(ledger.orphans(owner=self.owner, limit=request.limit))
+    def _call(self, ledger: Any, request: StoreRequest[Any]) -> Any:
+        """What is nothing but a call."""
+        told = {field.name: getattr(request, field.name) for field in fields(request)}  # type: ignore[arg-type]  # every message is a dataclass
+        of = (told.pop("session_id"),) if "session_id" in told else ()
+        return getattr(ledger, request.verb)(*of, owner=self.owner, **told)
 
     def _beat(self, ledger: Any, request: Beat) -> bool:
         host, pid, _ = self.owner.rsplit(":", 2)
@@ -231,14 +196,7 @@ class Bookkeeping:
     _writers: ClassVar[dict[type, Callable[[Any, Any, Any], Any]]] = {
         Beat: _beat,
         CloseBooks: _retire,
-        DisclaimSession: _disclaim,
         EnterStore: _enter,
-        FailRecovery: _fail,
-        FindOrphans: _orphans,
-        HandOver: _hand_over,
-        IntendCommit: _intend,
-        PinLease: _pin,
-        RecordCommit: _commit,
         RecordTurn: _record,
     }
 
