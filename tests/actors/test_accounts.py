@@ -430,6 +430,7 @@ def test_whatever_the_store_answers_everything_is_told_in_the_end(seed: int) -> 
     chance = random.Random(seed)
     accounts, of = accounts_of(*(account(name, until=PINNED) for name in "stu")), machine()
     pending: list[Any] = []
+    done: set[str] = set()
     trouble = 20
     for _ in range(200):
         pending += tidy(accounts, of)
@@ -453,7 +454,10 @@ def test_whatever_the_store_answers_everything_is_told_in_the_end(seed: int) -> 
             elif chance.random() < 0.2:
                 accounts.close(kept_now)  # it is lost
                 pending += accounts.disclaim(request.session_id)
+                done.add(request.session_id)
             else:
                 kept_now.told(request)
+                done.add(request.session_id)
+    assert done == set("stu")
     assert accounts.by_id == {}
     assert not accounts.under_way
