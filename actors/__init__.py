@@ -78,7 +78,7 @@ from greenroom.actors.runtime import (
     default_runtime,
 )
 from greenroom.actors.session import Session
-from greenroom.actors.session.board import Board
+from greenroom.actors.session.context import RoomContext
 from greenroom.actors.session.hooks import AgentHooks
 from greenroom.actors.session.policy import Policy
 from greenroom.actors.session.resources import BuildContext, Resources, Settings
@@ -89,7 +89,6 @@ __all__ = [
     "ActorRef",
     "ActorRegistry",
     "AgentHooks",
-    "Board",
     "BuildContext",
     "BuildFailed",
     "Future",
@@ -106,6 +105,7 @@ __all__ = [
     "Resources",
     "RestartPolicy",
     "RoomClosed",
+    "RoomContext",
     "Runtime",
     "RuntimeClosed",
     "RuntimeStats",

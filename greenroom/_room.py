@@ -16,7 +16,7 @@ from greenroom._room_end import RoomEnd
 from greenroom._spec import AgentSpec, signature_of
 from greenroom._stores import open_store
 from greenroom._turn import Turn
-from greenroom.actors import AgentHooks, Board, NotSettled, Policy, RoomClosed, Runtime, Settings
+from greenroom.actors import AgentHooks, NotSettled, Policy, RoomClosed, RoomContext, Runtime, Settings
 from greenroom.actors.ledger.bookkeeping import Bookkeeping, check_durability, check_names
 from greenroom.actors.runtime._calls import check_function, check_wait, is_async
 from greenroom.actors.runtime._loops import running_loop
@@ -105,10 +105,10 @@ class Greenroom(RoomEnd):
         self.runtime = Runtime(name="greenroom") if runtime is None else runtime
         self._prepare = prepare
         books, own_store = _keep_books(store, durability)
-        board = Board(self.runtime, build, policy, hooks or AgentHooks(), books)
-        keeper = self.runtime.start(Keeper, board, resident)
+        context = RoomContext(self.runtime, build, policy, hooks or AgentHooks(), books)
+        keeper = self.runtime.start(Keeper, context, resident)
         super().__init__(
-            board,
+            context,
             keeper,
             keeper.proxy().start_supervisor().get(),
             own_runtime=self.runtime if runtime is None else None,
@@ -116,7 +116,7 @@ class Greenroom(RoomEnd):
         )
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "draining" if self._board.draining else "open"
+        state = "closed" if self._closed else "draining" if self._context.draining else "open"
         return f"<Greenroom, {state}>"
 
     # Turns.
@@ -154,7 +154,7 @@ class Greenroom(RoomEnd):
             raise ValueError(msg)
         if timeout is not None:
             check_wait("timeout", timeout)
-        if self._board.books is not None:
+        if self._context.books is not None:
             check_names(key, session_id)
         if self._closed:
             raise RoomClosed(self._why_closed, key)
@@ -179,14 +179,14 @@ class Greenroom(RoomEnd):
         """Tell whether a session has completed turns that are not committed."""
         if not isinstance(key, str) or not key:
             raise ValueError(bad_key(key))
-        card = self._board.cards.get(key)
+        card = self._context.cards.get(key)
         return card is not None and card.dirty
 
     # What is cached.
 
     def keys(self) -> tuple[str, ...]:
         """The sessions that have an agent, least recently used first."""
-        return cached_keys(self._board.cards)
+        return cached_keys(self._context.cards)
 
     def __len__(self) -> int:
         return cast("int", self._ask(CountAgents(), 0))
@@ -195,7 +195,7 @@ class Greenroom(RoomEnd):
         return True
 
     def __contains__(self, key: object) -> bool:
-        card = self._board.cards.get(key) if isinstance(key, str) else None
+        card = self._context.cards.get(key) if isinstance(key, str) else None
         return card is not None and card.cached
 
     def evict(self, key: str) -> bool:
@@ -233,13 +233,13 @@ class Greenroom(RoomEnd):
         if agent is None:
             msg = "adopt() needs an agent, not None"
             raise TypeError(msg)
-        if self._board.books is not None:
+        if self._context.books is not None:
             check_names(key, session_id or key)
         request = AdoptAgent(
             agent=agent,
             signature=signature_of(spec),
             session_id=session_id or key,
-            weight=self._board.weigh(key, agent),
+            weight=self._context.weigh(key, agent),
             loop=running_loop(),
         )
         self._ask_session(key, request, create=True)
@@ -264,12 +264,12 @@ class Greenroom(RoomEnd):
     @property
     def store(self) -> Any:
         """The store that the room was given, or has opened. `None`: it has none."""
-        return None if self._board.books is None else self._board.books.store
+        return None if self._context.books is None else self._context.books.store
 
     @property
     def policy(self) -> Policy:
         """The policy as it is now."""
-        return self._board.policy
+        return self._context.policy
 
     # What is going on.
 
@@ -279,7 +279,7 @@ class Greenroom(RoomEnd):
 
     def snapshot(self) -> tuple[SessionRow, ...]:
         """Return a row for each session, with an agent or without."""
-        cards = list(self._board.cards.values())
+        cards = list(self._context.cards.values())
         asked = [card.ref.ask(DescribeSession(), block=False) for card in cards]
         rows: list[SessionRow] = []
         for future in asked:
@@ -295,10 +295,10 @@ class Greenroom(RoomEnd):
         keys = self.keys()
         place = keys.index(key) + 1 if key in keys else None
         position = Position(cached=len(keys), cap=self.policy.cap, place=place)
-        books = self._board.books
+        books = self._context.books
         owner = None if books is None else books.owner
         stored = () if books is None else books.held_for(key)
-        return explain(key, row, position, self.policy, self._board.draining, owner, stored)
+        return explain(key, row, position, self.policy, self._context.draining, owner, stored)
 
     def events(self, callback: Callable[[Event], Any], *, hits: bool = True) -> Callable[[], None]:
         """Call back with every event from now on, in order, on a thread of its own. Returns a function

@@ -24,7 +24,7 @@ from greenroom.actors.session.errands import Errands
 from greenroom.messages import BuildHere, GiveBackTurn, OpenSession, WithdrawTurn
 
 if TYPE_CHECKING:
-    from greenroom.actors import ActorRef, Board
+    from greenroom.actors import ActorRef, RoomContext
     from greenroom.actors.session import Session
     from greenroom.messages import BeginTurn, EndTurn, TurnGranted
 
@@ -36,8 +36,8 @@ logger = logging.getLogger("greenroom")
 class RoomCalls:
     """Sends messages to the supervisor and to sessions, and brings back what they answer."""
 
-    def __init__(self, board: Board, supervisor: ActorRef[Any]) -> None:
-        self._board = board
+    def __init__(self, context: RoomContext, supervisor: ActorRef[Any]) -> None:
+        self._context = context
         self._supervisor = supervisor
         self._closed = False
         self._forked = False
@@ -46,7 +46,7 @@ class RoomCalls:
     # Anything.
 
     def _refuse_when_closed(self) -> None:
-        if self._closed or self._board.draining:
+        if self._closed or self._context.draining:
             raise RoomClosed(self._why_closed)
 
     def _open(self, key: str) -> ActorRef[Session]:
@@ -71,7 +71,7 @@ class RoomCalls:
             return otherwise
 
     def _find(self, key: str) -> ActorRef[Session] | None:
-        card = self._board.cards.get(key)
+        card = self._context.cards.get(key)
         return None if card is None else card.ref
 
     def _ask_session(self, key: str, request: Any, *, create: bool = False) -> Any:
@@ -99,7 +99,7 @@ class RoomCalls:
                 # It ended before it came to this. The supervisor knows, or hears of it first.
                 session = self._open(key)
         if isinstance(answer, BuildHere):
-            answer = Errands(self._board, key, session).build_here(request, answer)
+            answer = Errands(self._context, key, session).build_here(request, answer)
         return cast("TurnGranted", answer)
 
     async def _begin_async(self, key: str, request: BeginTurn) -> TurnGranted:
@@ -150,7 +150,7 @@ class RoomCalls:
         """The session could not handle it, and said so. As a notice, it is its supervisor's business:
         the session is restarted, and does not get away without handling it."""
         _tell(session, GiveBackTurn(end=end))
-        books = self._board.books
+        books = self._context.books
         if books is not None and books.ledger and end.completed:
             msg = "the turn is given back, but whether it was recorded could not be learned"
             raise NotRecorded(msg) from error

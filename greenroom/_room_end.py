@@ -27,7 +27,7 @@ from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, Li
 from greenroom.supervisor import count_cards
 
 if TYPE_CHECKING:
-    from greenroom.actors import ActorRef, Board, Future, Runtime
+    from greenroom.actors import ActorRef, Future, RoomContext, Runtime
     from greenroom.supervisor import Keeper
 
 __all__ = ["RoomEnd"]
@@ -40,7 +40,7 @@ class RoomEnd(RoomCalls):
 
     def __init__(
         self,
-        board: Board,
+        context: RoomContext,
         keeper: ActorRef[Keeper],
         supervisor: ActorRef[Any],
         *,
@@ -48,7 +48,7 @@ class RoomEnd(RoomCalls):
         own_store: Any,
     ) -> None:
         """`own_runtime` and `own_store` end with the room. `None`: they are somebody else's."""
-        super().__init__(board, supervisor)
+        super().__init__(context, supervisor)
         self._keeper = keeper
         self._own_runtime = own_runtime
         self._own_store = own_store
@@ -69,7 +69,7 @@ class RoomEnd(RoomCalls):
         check_wait("the deadline of a drain", deadline)
         if self._report is not None:
             return None
-        for held in held_here(self._board):
+        for held in held_here(self._context):
             if not _is_abandoned(turn_of(held)):
                 msg = (
                     f"this very caller is in a turn of {held[2]!r}, and a drain would wait for its end: "

@@ -145,12 +145,12 @@ class Turn:
         if self._name is not None:
             raise RuntimeError(self._used_before())
         room, key, thread = self._room, self._key, LOCAL.state
-        board = room._board
+        context = room._context
         outer: Held | None = thread.held
-        held: Held = (None, board, key, thread, None, outer)
+        held: Held = (None, context, key, thread, None, outer)
         self._name, self._thread = held, thread
         try:
-            card = board.cards.get(key)
+            card = context.cards.get(key)
             agent = None
             if card is not None:
                 self._mailbox = mailbox = card.mailbox
@@ -159,10 +159,10 @@ class Turn:
                 self._agent = agent
                 self.reused = True
             else:
-                here = self._timeout is None and board.builds_here and running_loop() is None
+                here = self._timeout is None and context.builds_here and running_loop() is None
                 self._name = request = self._request(None, here=here)
                 self._granted(room._begin(key, request))
-                held = (request, board, key, thread, None, outer)
+                held = (request, context, key, thread, None, outer)
             thread.held = held
             if room._prepare is not None:
                 room.runtime._call_and_await(room._prepare, (self._agent, self), None)
@@ -206,12 +206,12 @@ class Turn:
         if self._name is not None:
             raise RuntimeError(self._used_before())
         room, key, thread = self._room, self._key, LOCAL.state
-        board = room._board
+        context = room._context
         # The session must not keep the task alive: so the name is not what the context variable holds.
         name: object = object()
         self._name, self._thread = name, thread
         try:
-            card = board.cards.get(key)
+            card = context.cards.get(key)
             agent = None
             if card is not None:
                 self._mailbox = mailbox = card.mailbox
@@ -222,7 +222,7 @@ class Turn:
             else:
                 self._name = name = request = self._request(running_loop())
                 self._granted(await room._begin_async(key, request))
-            HELD.set((name, board, key, thread, running_task(), HELD.get()))
+            HELD.set((name, context, key, thread, running_task(), HELD.get()))
             if room._prepare is not None:
                 prepared = room._prepare(self._agent, self)
                 if inspect.isawaitable(prepared):
@@ -264,7 +264,7 @@ class Turn:
         return f"this turn of {self._key!r} was used before: call room.turn() for another one"
 
     def _granted(self, granted: TurnGranted) -> None:
-        card = self._room._board.cards.get(self._key)
+        card = self._room._context.cards.get(self._key)
         self._mailbox = None if card is None else card.mailbox
         self._agent = granted.agent
         self.reused = granted.reused
@@ -294,7 +294,7 @@ class Turn:
             raise RuntimeError(msg)
         weight = None
         if self._agent is not None:
-            weight = self._room._board.weigh(self._key, self._agent)
+            weight = self._room._context.weigh(self._key, self._agent)
         return EndTurn(turn=self._name, completed=completed, discard=self._discarded, weight=weight)
 
     def _ended(self, generation: int | None, completing: bool) -> None:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom.actors import ActorRef, Timer
-    from greenroom.actors.session.board import Board
     from greenroom.actors.session.card import Card
+    from greenroom.actors.session.context import RoomContext
 
 __all__ = ["SupervisorBooks", "count_cards"]
 
@@ -37,11 +37,11 @@ class SupervisorBooks(Actor):
     """Counts what happens, answers questions about it, and passes events on."""
 
     def __init__(
-        self, board: Board, meter: Callable[[], int], state: SupervisorState | None = None
+        self, context: RoomContext, meter: Callable[[], int], state: SupervisorState | None = None
     ) -> None:
         """Begin, or go on with what another incarnation left."""
         super().__init__()
-        self._board = board
+        self._context = context
         self._meter = meter
         self._restarted = state is not None
         self._state = SupervisorState() if state is None else state
@@ -50,7 +50,7 @@ class SupervisorBooks(Actor):
         self._giving_back = False
         self._looking = False
         """A look at the bounds was too short, and `HoldBounds` is on its way to us."""
-        self._budget = self._resolve_budget(board.policy)
+        self._budget = self._resolve_budget(context.policy)
         self._expiry = Expiry()
         self._unsettled: set[str] = set()
         """Sessions with something under way, while somebody waits for the room to settle."""
@@ -70,8 +70,8 @@ class SupervisorBooks(Actor):
         # Both in one step: the hits of a session that ends are on its card, or in the counters.
         state, runtime = self._state, self.runtime.stats()
         stats = RoomStats(
-            cap=self._board.policy.cap,
-            known=len(self._board.cards),
+            cap=self._context.policy.cap,
+            known=len(self._context.cards),
             memory_budget=self._budget,
             reasons=dict(state.reasons),
             events_dropped=sum(self._dropped(ref) for ref in state.listeners.values()),
@@ -80,18 +80,20 @@ class SupervisorBooks(Actor):
             work_queued=runtime.work_queued,
             workers_lost=runtime.workers_lost,
             stuck=runtime.stuck,
-            draining=self._board.draining,
+            draining=self._context.draining,
             **{name: state.counters[name] for name in COUNTERS},
         )
-        return stats, list(self._board.cards.values())
+        return stats, list(self._context.cards.values())
 
     def _say_whether_warm(self) -> None:
-        """Say on the board whether turns may begin and end without a message: nobody wants to hear of
+        """Say in the context whether turns may begin and end without a message: nobody wants to hear of
         each of them, and nothing must be checked after each."""
-        board = self._board
-        board.hits = bool(self._state.hit_listeners)
-        board.weighing = self._budget is not None or board.policy.weigh is not None
-        board.warm = not (board.hits or board.weighing or board.draining or board.books is not None)
+        context = self._context
+        context.hits = bool(self._state.hit_listeners)
+        context.weighing = self._budget is not None or context.policy.weigh is not None
+        context.warm = not (
+            context.hits or context.weighing or context.draining or context.books is not None
+        )
 
     # Listeners.
 

@@ -35,11 +35,11 @@ class SupervisorBounds(SupervisorBooks):
 
     def _hold_bounds(self) -> None:
         """Ask whoever is beyond the cap, or beyond the memory budget."""
-        board = self._board
-        if board.draining:
+        context = self._context
+        if context.draining:
             return
-        cap = board.policy.cap
-        beyond = self._residents.beyond(cap, board.cards)
+        cap = context.policy.cap
+        beyond = self._residents.beyond(cap, context.cards)
         self._ask(beyond.ask, Reason.CAPACITY)
         if cap is None or len(self._residents) <= cap:
             self._warned = False
@@ -59,11 +59,11 @@ class SupervisorBounds(SupervisorBooks):
             self.actor_ref.tell(HoldBounds())
 
     def _look_at_memory(self, budget: int) -> bool:
-        policy = self._board.policy
+        policy = self._context.policy
         weighed = policy.weigh is not None
         found = self._memory.look(
             self._residents,
-            self._board.cards,
+            self._context.cards,
             used=self._residents.weight if weighed else self._meter(),
             budget=budget,
             relief=policy.memory_relief,
@@ -120,7 +120,7 @@ class SupervisorBounds(SupervisorBooks):
         return state.requests
 
     def _send_request(self, key: str, request: ReleaseAgent | ExpireSession) -> None:
-        card = self._board.cards.get(key)
+        card = self._context.cards.get(key)
         if card is None or not self._deliver(card.ref, request):
             self._answered(key, request.number, accepted=False)
 
@@ -142,7 +142,7 @@ class SupervisorBounds(SupervisorBooks):
 
     def _settle_room(self, _: SettleRoom) -> bool | None:
         self._state.settling.append(self.defer_reply())
-        self._board.settling = True
+        self._context.settling = True
         self._settle_soon(SettleSoon())
         return None
 
@@ -151,7 +151,7 @@ class SupervisorBounds(SupervisorBooks):
         if not self._state.settling:
             return
         if key is not None:
-            card = self._board.cards.get(key)
+            card = self._context.cards.get(key)
             if card is None or not card.busy:
                 self._unsettled.discard(key)
         if not self._anything_under_way():
@@ -163,14 +163,14 @@ class SupervisorBounds(SupervisorBooks):
     def _settle_soon(self, _: SettleSoon) -> None:
         """Answer, if twice in a row nothing was under way: notices were on their way the first time."""
         state, quiet = self._state, self._quiet
-        self._unsettled = {key for key, card in list(self._board.cards.items()) if card.busy}
+        self._unsettled = {key for key, card in list(self._context.cards.items()) if card.busy}
         self._quiet = not self._anything_under_way()
         if not self._quiet:
             return
         if not quiet:
             self.actor_ref.tell(SettleSoon())
             return
-        self._quiet = self._board.settling = False
+        self._quiet = self._context.settling = False
         settling, state.settling = state.settling, []
         for reply in settling:
             reply.set(True)
@@ -196,21 +196,21 @@ class SupervisorBounds(SupervisorBooks):
         self._go_on_sweeping(message.sweep)
 
     def _sweep_idle(self, sweep: Sweep | None = None) -> bool:
-        board, now = self._board, self.runtime.clock()
-        ttl = board.policy.idle_ttl
-        if ttl is None or board.draining:
+        context, now = self._context, self.runtime.clock()
+        ttl = context.policy.idle_ttl
+        if ttl is None or context.draining:
             return False
-        idle = self._residents.idle(now, ttl, board.cards)
+        idle = self._residents.idle(now, ttl, context.cards)
         if sweep is not None:
             sweep.pending.update(key for key, _ in idle.ask)
         self._ask(idle.ask, Reason.IDLE, cutoff=now - ttl)
         return idle.more
 
     def _sweep_expired(self) -> bool:
-        ttl = self._board.policy.session_ttl
-        if ttl is None or self._board.draining:
+        ttl = self._context.policy.session_ttl
+        if ttl is None or self._context.draining:
             return False
-        keys, more = self._expiry.due(self.runtime.clock(), ttl, self._board.cards)
+        keys, more = self._expiry.due(self.runtime.clock(), ttl, self._context.cards)
         for key in keys:
             self._send_request(key, ExpireSession(number=self._number(key)))
         return more
@@ -218,13 +218,13 @@ class SupervisorBounds(SupervisorBooks):
     def _watch_expiry(self) -> None:
         """Sessions may expire from now on: note when each was last active."""
         now = self.runtime.clock()
-        for key, card in list(self._board.cards.items()):
+        for key, card in list(self._context.cards.items()):
             self._expiry.put(key, now if card.idle_since is None else card.idle_since)
 
     def _set_sweeper(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
-        every = self._board.policy.sweep_every
+        every = self._context.policy.sweep_every
         if every is not None:
             self._sweeper = self.call_every(every, SweepRoom())

@@ -29,16 +29,16 @@ class SupervisorDrain(SupervisorBounds):
     """Ends everything, in time, and reports."""
 
     def _drain_room(self, message: DrainRoom) -> DrainReport | None:
-        state, board = self._state, self._board
+        state, context = self._state, self._context
         if state.report is not None and state.books_closed:
             return state.report
         state.draining.append(self.defer_reply())
         if state.drain is None:
-            board.draining = True
+            context.draining = True
             self._say_whether_warm()
             now = self.runtime.clock()
-            state.drain = DrainBooks(board.cards, now, now + message.deadline)
-            logger.info("Draining %s sessions, for %s s at most", len(board.cards), message.deadline)
+            state.drain = DrainBooks(context.cards, now, now + message.deadline)
+            logger.info("Draining %s sessions, for %s s at most", len(context.cards), message.deadline)
             self._set_drain_timers(state.drain)
             self._tell_pending(DrainSession(deadline=state.drain.deadline))
             self._look_whether_drained()
@@ -52,7 +52,7 @@ class SupervisorDrain(SupervisorBounds):
     def _tell_pending(self, message: Any) -> None:
         """Tell everybody who is still to be heard of. From one that has stopped, word is on its way."""
         pending = () if self._state.drain is None else sorted(self._state.drain.pending)
-        for card in filter(None, map(self._board.cards.get, pending)):
+        for card in filter(None, map(self._context.cards.get, pending)):
             self._deliver(card.ref, message)
 
     def _drain_deadline(self, message: DrainDeadline) -> None:
@@ -95,10 +95,10 @@ class SupervisorDrain(SupervisorBounds):
 
     def _close_books(self) -> None:
         """Hand everything over to other rooms, where there is a store."""
-        if self._board.clerk is None:
+        if self._context.clerk is None:
             self._answer_drain()
         else:
-            ask_and_hear(self, self._board.clerk, CloseBooks())
+            ask_and_hear(self, self._context.clerk, CloseBooks())
 
     def _books_closed(self, _: Answered) -> None:
         self._answer_drain()

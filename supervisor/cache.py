@@ -93,9 +93,9 @@ class CacheSupervisor(SupervisorDrain):
         self._say_whether_warm()
         if not self._restarted:
             return
-        board, state, now = self._board, self._state, self.runtime.clock()
-        logger.warning("The supervisor was restarted: it reads %s cards", len(board.cards))
-        for key, card in list(board.cards.items()):
+        context, state, now = self._context, self._state, self.runtime.clock()
+        logger.warning("The supervisor was restarted: it reads %s cards", len(context.cards))
+        for key, card in list(context.cards.items()):
             if card.cached and card.ref.is_alive():  # else word of its end is on its way
                 self._residents.enter(key, card, now)
         self._watch_expiry()
@@ -137,7 +137,7 @@ class CacheSupervisor(SupervisorDrain):
                 len(past) + 1,
                 failure.exception,
             )
-        self.restart_child(failure, self._board, key, session.card, session, replay=True)
+        self.restart_child(failure, self._context, key, session.card, session, replay=True)
 
     # Messages.
 
@@ -153,7 +153,7 @@ class CacheSupervisor(SupervisorDrain):
 
     def _session_changed(self, message: SessionChanged) -> None:
         key = message.key
-        card = self._board.cards.get(key)
+        card = self._context.cards.get(key)
         if card is None:
             return  # it has stopped since
         if not card.cached:
@@ -166,7 +166,7 @@ class CacheSupervisor(SupervisorDrain):
         self._look_whether_settled(key)
 
     def _release_answered(self, message: ReleaseAnswered) -> None:
-        key, card = message.key, self._board.cards.get(message.key)
+        key, card = message.key, self._context.cards.get(message.key)
         self._answered(key, message.number, accepted=message.accepted)
         if message.accepted:
             self._residents.leave(key)
@@ -178,12 +178,12 @@ class CacheSupervisor(SupervisorDrain):
 
     def _session_stopped(self, message: SessionStopped) -> None:
         key = message.key
-        card = self._board.cards.get(key)
+        card = self._context.cards.get(key)
         if card is not None and card.ref is message.ref:
             self._forget(key)
 
     def _forget(self, key: str) -> None:
-        card = self._board.cards.pop(key)
+        card = self._context.cards.pop(key)
         self._state.counters["hits"] += card.hits
         self._residents.leave(key)
         self._expiry.drop(key)
@@ -216,20 +216,20 @@ class CacheSupervisor(SupervisorDrain):
     # The room.
 
     def _open_session(self, message: OpenSession) -> ActorRef[Session]:
-        board, key = self._board, message.key
-        card = board.cards.get(key)
+        context, key = self._context, message.key
+        card = context.cards.get(key)
         if card is not None and card.ref.is_alive():
             return card.ref
-        if board.draining:
+        if context.draining:
             msg = f"session {key!r} begins no turn any more: the room is drained, or being drained"
             raise RoomClosed(msg, key)
         if card is not None:
             self._forget(key)
         card = Card()
-        card.ref = self.start_child(Session, board, key, card)
+        card.ref = self.start_child(Session, context, key, card)
         card.mailbox = card.ref.actor_inbox
-        board.cards[key] = card
-        if board.policy.session_ttl is not None:
+        context.cards[key] = card
+        if context.policy.session_ttl is not None:
             self._expiry.put(key, self.runtime.clock())
         return card.ref
 
@@ -238,17 +238,17 @@ class CacheSupervisor(SupervisorDrain):
         if unknown:
             msg = f"no such setting: {', '.join(unknown)}. There are: {', '.join(Policy.names())}"
             raise TypeError(msg)
-        board = self._board
-        old, new = board.policy, dataclasses.replace(board.policy, **message.changes)
+        context = self._context
+        old, new = context.policy, dataclasses.replace(context.policy, **message.changes)
         self._budget = self._resolve_budget(new)
-        board.policy = new
+        context.policy = new
         self._say_whether_warm()
         if new.sweep_every != old.sweep_every:
             self._set_sweeper()
         if new.session_ttl is not None and old.session_ttl is None:
             self._watch_expiry()
-        if new.lease_ttl != old.lease_ttl and board.clerk is not None:
-            self._deliver(board.clerk, RenewLeases())
+        if new.lease_ttl != old.lease_ttl and context.clerk is not None:
+            self._deliver(context.clerk, RenewLeases())
         logger.info("The policy is now %s", new)
         self._hold_bounds()
         if self._sweep_idle():
@@ -268,7 +268,7 @@ class CacheSupervisor(SupervisorDrain):
 
     def keys(self) -> tuple[str, ...]:
         """The sessions with an agent, least recently used first."""
-        return self._on_a_worker(cached_keys, self._board.cards)
+        return self._on_a_worker(cached_keys, self._context.cards)
 
     def _on_a_worker(self, count: Callable[..., T], what: Any) -> T:
         """Answer with what is counted on a worker: it would be too long for a handler."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from greenroom.actors import ActorRef, Future, Timer
     from greenroom.actors.ledger.bookkeeping import Bookkeeping
-    from greenroom.actors.session.board import Board
+    from greenroom.actors.session.context import RoomContext
 
 __all__ = ["Clerk"]
 
@@ -91,12 +91,12 @@ class ClerkState:
 class Clerk(Actor):
     """Writes to the store, for all sessions of a room."""
 
-    def __init__(self, board: Board, state: ClerkState | None = None) -> None:
+    def __init__(self, context: RoomContext, state: ClerkState | None = None) -> None:
         """Begin, or go on with what another incarnation left."""
         super().__init__()
-        assert board.books is not None
-        self._board = board
-        self._books: Bookkeeping = board.books
+        assert context.books is not None
+        self._context = context
+        self._books: Bookkeeping = context.books
         self._state = ClerkState() if state is None else state
         self._beater: Timer | None = None
 
@@ -155,7 +155,7 @@ class Clerk(Actor):
         future.on_done(answer)
 
     def _submit(self, call: Callable[..., Any], *args: Any) -> Future[Any]:
-        timeout = self._board.policy.store_timeout
+        timeout = self._context.policy.store_timeout
         return self.runtime.submit(call, *args, timeout=timeout, name="store", lane=LANE)
 
     def _close_books(self, message: CloseBooks) -> None:
@@ -173,14 +173,14 @@ class Clerk(Actor):
             self._beater.cancel()
         self._beater = None
         if not self._state.closed:
-            self._beater = self.call_later(self._board.policy.lease_ttl / 3, RenewLeases())
+            self._beater = self.call_later(self._context.policy.lease_ttl / 3, RenewLeases())
             self._beat()
             self._write_next()
 
     def _beat(self) -> None:
         waiting = self._state.waiting
         if not any(isinstance(request, Beat) for request, _ in waiting):
-            waiting.appendleft((Beat(ttl=self._board.policy.lease_ttl), None))
+            waiting.appendleft((Beat(ttl=self._context.policy.lease_ttl), None))
             self._state.singly += self._state.singly > 0
 
     # Transactions.
@@ -190,7 +190,7 @@ class Clerk(Actor):
         if state.writing is not None or not state.waiting:
             return
         since = state.beaten_at
-        if since is None or self.runtime.clock() - since > self._board.policy.lease_ttl / 3:
+        if since is None or self.runtime.clock() - since > self._context.policy.lease_ttl / 3:
             self._beat()
         most = 1 if state.singly else MOST_AT_ONCE
         state.singly = max(0, state.singly - 1)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom.actors import ActorRef
-    from greenroom.actors.session.board import Board
+    from greenroom.actors.session.context import RoomContext
     from greenroom.messages import ChildFailed
 
 __all__ = ["Keeper"]
@@ -26,23 +26,23 @@ class Keeper(Actor):
     again is dropped in the end; what the supervisor is then missing it learns from the sessions.
     """
 
-    def __init__(self, board: Board, meter: Callable[[], int]) -> None:
+    def __init__(self, context: RoomContext, meter: Callable[[], int]) -> None:
         super().__init__()
-        self._board = board
+        self._context = context
         self._meter = meter
 
     def start_supervisor(self) -> ActorRef[CacheSupervisor]:
         """Start it. To be called once."""
-        supervisor = self.start_child(CacheSupervisor, self._board, self._meter)
-        self._board.supervisor = supervisor
-        if self._board.books is not None:
-            self._board.clerk = self.start_child(Clerk, self._board)
-            if self._board.books.ledger:
-                self.start_child(Recovery, self._board)
+        supervisor = self.start_child(CacheSupervisor, self._context, self._meter)
+        self._context.supervisor = supervisor
+        if self._context.books is not None:
+            self._context.clerk = self.start_child(Clerk, self._context)
+            if self._context.books.ledger:
+                self.start_child(Recovery, self._context)
         return supervisor
 
     def on_child_failed(self, failure: ChildFailed) -> None:
         """Restart whoever failed, with what it had; it goes on with what it was doing."""
         of_the_supervisor = failure.ref.actor_class is CacheSupervisor
-        args = (self._board, self._meter) if of_the_supervisor else (self._board,)
+        args = (self._context, self._meter) if of_the_supervisor else (self._context,)
         self.restart_child(failure, *args, failure.state, replay=True)

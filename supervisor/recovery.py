@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom.actors import Timer
-    from greenroom.actors.session.board import Board
+    from greenroom.actors.session.context import RoomContext
 
 __all__ = ["Recovery"]
 
@@ -54,10 +54,10 @@ class RecoveryState:
 class Recovery(Actor):
     """Has orphaned sessions committed, a few at a time."""
 
-    def __init__(self, board: Board, state: RecoveryState | None = None) -> None:
+    def __init__(self, context: RoomContext, state: RecoveryState | None = None) -> None:
         """Begin, or go on with what another incarnation left."""
         super().__init__()
-        self._board = board
+        self._context = context
         self._state = RecoveryState() if state is None else state
         self._next_look: Timer | None = None
 
@@ -80,13 +80,13 @@ class Recovery(Actor):
     def _look_now_and_again(self, message: LookForOrphans) -> None:
         if self._next_look is not None:
             self._next_look.cancel()
-        self._next_look = self.call_later(self._board.policy.lease_ttl / 2, message)
+        self._next_look = self.call_later(self._context.policy.lease_ttl / 2, message)
         self._look_for_orphans()
 
     def _look_for_orphans(self) -> None:
-        state, clerk = self._state, self._board.clerk
-        free = self._board.policy.recover_at_once - len(state.under_way)
-        if state.looking or free <= 0 or clerk is None or self._board.draining:
+        state, clerk = self._state, self._context.clerk
+        free = self._context.policy.recover_at_once - len(state.under_way)
+        if state.looking or free <= 0 or clerk is None or self._context.draining:
             return
         state.looking = True
         # Those that are under way may be among them, if their rooms have not been heard of yet.
@@ -96,14 +96,14 @@ class Recovery(Actor):
     def _orphans_found(self, message: Answered) -> None:
         state = self._state
         state.looking = False
-        if message.error is not None or self._board.draining:
+        if message.error is not None or self._context.draining:
             return  # the clerk has said so, and there is another time
         rows = message.value
         state.passed_over &= {row.session_id for row in rows}
         for row in sorted(rows, key=lambda row: row.session_id in state.passed_over):
             if row.session_id in state.under_way:
                 continue
-            if len(state.under_way) >= self._board.policy.recover_at_once:
+            if len(state.under_way) >= self._context.policy.recover_at_once:
                 return
             session_id = row.session_id
             state.under_way[session_id] = row
@@ -114,7 +114,7 @@ class Recovery(Actor):
                 session_id,
             )
             request = OpenSession(key=row.key, session_id=session_id)
-            ask_and_hear(self, self._board.supervisor, request)
+            ask_and_hear(self, self._context.supervisor, request)
 
     def _opened(self, message: Answered) -> None:
         session_id = message.request.session_id

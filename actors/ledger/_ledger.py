@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from greenroom.actors.runtime._reply import Reply
     from greenroom.actors.runtime._timers import Timer
     from greenroom.actors.session._session_state import SessionState
-    from greenroom.actors.session.board import Board
+    from greenroom.actors.session.context import RoomContext
     from greenroom.actors.session.lifecycle import Segment
     from greenroom.messages import Entrance
 
@@ -128,13 +128,18 @@ class LedgerState:
 class Ledger:
     """A session's side of the store. Made anew whenever it is needed."""
 
-    __slots__ = ("_accounts", "_actor", "_board", "_books", "_known", "_state")
+    __slots__ = ("_accounts", "_actor", "_books", "_context", "_known", "_state")
 
     def __init__(
-        self, actor: Actor, board: Board, state: SessionState, known: LedgerState, books: Bookkeeping
+        self,
+        actor: Actor,
+        context: RoomContext,
+        state: SessionState,
+        known: LedgerState,
+        books: Bookkeeping,
     ) -> None:
         self._actor = actor
-        self._board = board
+        self._context = context
         self._books = books
         self._state = state
         self._known = known
@@ -142,7 +147,7 @@ class Ledger:
 
     def ask(self, request: Any) -> None:
         """Ask the clerk, and have the answer as a message."""
-        ask_and_hear(self._actor, self._board.clerk, request)
+        ask_and_hear(self._actor, self._context.clerk, request)
 
     def store_for_agents(self) -> Any:
         """The store as the session's agents get it."""
@@ -150,7 +155,7 @@ class Ledger:
         return BoundStore(store, self._state.key, self._known.fences) if self._books.ledger else store
 
     def _linger(self) -> float:
-        return min(LINGER, self._board.policy.lease_ttl / 2)
+        return min(LINGER, self._context.policy.lease_ttl / 2)
 
     def _now(self) -> float:
         return self._actor.runtime.clock()
@@ -163,7 +168,7 @@ class Ledger:
     def _store_failed(self, session_id: str, what: str, error: BaseException | None) -> None:
         error = RuntimeError("no answer") if error is None else error
         logger.warning("%s: the store could not be reached (%s): %s", self._actor, what, text_of(error))
-        self._board.tell_supervisor(
+        self._context.tell_supervisor(
             StoreFailure(key=self._state.key, session_id=session_id, what=what, error=error)
         )
 
@@ -428,7 +433,7 @@ class Ledger:
             turns,
             ". Not all that was completed here could be recorded before" if account.unrecorded else "",
         )
-        self._board.tell_supervisor(
+        self._context.tell_supervisor(
             OwnershipLost(key=self._state.key, session_id=account.session_id, turns=turns)
         )
 
@@ -453,7 +458,7 @@ class Ledger:
             account.timer = self._retry_later(account.session_id, account.tries)
 
     def _retry_later(self, session_id: str, tries: int) -> Timer:
-        pause = self._board.policy.pause_after(tries)
+        pause = self._context.policy.pause_after(tries)
         spread = self._actor.runtime.random.uniform(0.75, 1.25)
         return self._actor.call_later(pause * spread, RetryRecord(session_id=session_id))
 
@@ -576,7 +581,7 @@ class Ledger:
     def _say_recovered(self, session_id: str, problem: str | None) -> None:
         key = self._state.key
         if problem is None:
-            self._board.tell_supervisor(SessionRecovered(key=key, session_id=session_id))
+            self._context.tell_supervisor(SessionRecovered(key=key, session_id=session_id))
             return
         logger.warning(
             "%s: what another room left uncommitted of %r could not be committed: %s",
@@ -584,11 +589,11 @@ class Ledger:
             session_id,
             problem,
         )
-        self._board.tell_supervisor(RecoveryFailure(key=key, session_id=session_id, problem=problem))
+        self._context.tell_supervisor(RecoveryFailure(key=key, session_id=session_id, problem=problem))
 
     def _give_back(self, account: Account, problem: str, tries: int) -> Effects:
         """Leave a session id to whoever tries next; the ledger says when that may be."""
-        session_id, policy = account.session_id, self._board.policy
+        session_id, policy = account.session_id, self._context.policy
         self._close(account)
         self._accounts.doubts[session_id] = 0  # if it cannot be told, it is let go of at least
         failed = FailRecovery(

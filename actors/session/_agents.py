@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from greenroom.actors.ledger._ledger import Ledger
     from greenroom.actors.runtime._actor import Actor
     from greenroom.actors.session._session_state import SessionState
-    from greenroom.actors.session.board import Board
+    from greenroom.actors.session.context import RoomContext
     from greenroom.actors.session.machine import effects as effects_of
     from greenroom.actors.session.machine.effects import Effect
     from greenroom.messages import AdoptAgent
@@ -50,21 +50,23 @@ logger = logging.getLogger("greenroom.actors")
 class Agents:
     """Has agents built and torn down, and hears what became of it. Made anew whenever it is needed."""
 
-    __slots__ = ("_actor", "_board", "_ledger", "_state")
+    __slots__ = ("_actor", "_context", "_ledger", "_state")
 
-    def __init__(self, actor: Actor, board: Board, state: SessionState, ledger: Ledger | None) -> None:
+    def __init__(
+        self, actor: Actor, context: RoomContext, state: SessionState, ledger: Ledger | None
+    ) -> None:
         self._actor = actor
-        self._board = board
+        self._context = context
         self._state = state
         self._ledger = ledger
 
     @property
     def _callers(self) -> Callers:
-        return Callers(self._actor, self._board, self._state)
+        return Callers(self._actor, self._context, self._state)
 
     @property
     def _slow_work(self) -> Errands:
-        return Errands(self._board, self._state.key, self._actor.actor_ref)
+        return Errands(self._context, self._state.key, self._actor.actor_ref)
 
     # Builds.
 
@@ -139,7 +141,7 @@ class Agents:
         state.forget_agent(message.incarnation)
         state.last_error = f"build: {text_of(error)}"
         logger.warning("%s: its agent could not be built: %s", self._actor, text_of(error))
-        self._board.tell_supervisor(
+        self._context.tell_supervisor(
             BuildFailure(
                 key=state.key, incarnation=message.incarnation, error=error, seconds=message.seconds
             )
@@ -168,7 +170,7 @@ class Agents:
         """An agent has come into its place."""
         held = self._state.agents[effect.incarnation]
         self._state.card.used = self._actor.runtime.tick()  # also if nobody wants it any more
-        self._board.tell_supervisor(
+        self._context.tell_supervisor(
             AgentBuilt(
                 key=self._state.key,
                 incarnation=effect.incarnation,
@@ -208,7 +210,7 @@ class Agents:
         held = state.agents[effect.incarnation]
         what = "closed" if effect.close else "released"
         logger.info("%s: its agent is %s: %s", self._actor, what, effect.reason)
-        hooks = self._board.hooks.farewell(held.agent, close=effect.close)
+        hooks = self._context.hooks.farewell(held.agent, close=effect.close)
         effects: list[Effect] = []
         if hooks:
             self._slow_work.tear_down(effect.incarnation, held, hooks, close=effect.close)
@@ -234,7 +236,7 @@ class Agents:
         for hook, error in message.errors:
             self._hook_failed(message.incarnation, hook, departure.reason, error)
         event = AgentClosed if departure.close else AgentReleased
-        self._board.tell_supervisor(
+        self._context.tell_supervisor(
             event(
                 key=self._state.key,
                 incarnation=message.incarnation,
@@ -251,14 +253,14 @@ class Agents:
     def interrupt(self, effect: effects_of.Interrupt) -> None:
         """Tell an agent to stop what it does."""
         held = self._state.agents.get(effect.incarnation)
-        hook = None if held is None else self._board.hooks.find(held.agent, "interrupt")
+        hook = None if held is None else self._context.hooks.find(held.agent, "interrupt")
         if held is None or hook is None:
             return
-        key, incarnation, board = self._state.key, effect.incarnation, self._board
+        key, incarnation, room = self._state.key, effect.incarnation, self._context
 
         def failed(error: BaseException) -> None:
             logger.warning("session %r: interrupt() raised: %s", key, text_of(error))
-            board.tell_supervisor(
+            room.tell_supervisor(
                 HookFailure(
                     key=key,
                     incarnation=incarnation,
@@ -302,7 +304,7 @@ class Agents:
 
     def session_over(self, effect: effects_of.SessionOver) -> None:
         """Nothing is left of it."""
-        self._board.tell_supervisor(SessionEnded(key=self._state.key, reason=effect.reason))
+        self._context.tell_supervisor(SessionEnded(key=self._state.key, reason=effect.reason))
 
     def _hook_failed(self, incarnation: int, hook: str, reason: Reason, error: BaseException) -> None:
         state, text = self._state, text_of(error)
@@ -310,6 +312,6 @@ class Agents:
         if state.drain is not None:
             state.problem = f"{hook}: {text}"
         logger.warning("%s: %s() raised when it was let go (%s): %s", self._actor, hook, reason, text)
-        self._board.tell_supervisor(
+        self._context.tell_supervisor(
             HookFailure(key=state.key, incarnation=incarnation, hook=hook, reason=reason, error=error)
         )

@@ -32,7 +32,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from greenroom.actors.runtime._actor import Actor
     from greenroom.actors.session._session_state import SessionState
-    from greenroom.actors.session.board import Board
+    from greenroom.actors.session.context import RoomContext
     from greenroom.messages import BeginTurn
 
 __all__ = ["Callers"]
@@ -42,11 +42,11 @@ class Callers:
     """Those who wait. The state is the session's: this is made anew whenever it is needed, as there may
     be very many sessions."""
 
-    __slots__ = ("_actor", "_board", "_state")
+    __slots__ = ("_actor", "_context", "_state")
 
-    def __init__(self, actor: Actor, board: Board, state: SessionState) -> None:
+    def __init__(self, actor: Actor, context: RoomContext, state: SessionState) -> None:
         self._actor = actor
-        self._board = board
+        self._context = context
         self._state = state
 
     # For a turn.
@@ -113,7 +113,7 @@ class Callers:
 
     def _limit_build(self, waiter: Waiter) -> None:
         """Should its caller take too long to build."""
-        timeout = self._board.policy.build_timeout
+        timeout = self._context.policy.build_timeout
         if timeout is not None:
             late = _given_up(self._state.machine.building, timeout)
             waiter.timer = self._actor.call_later(timeout, late)
@@ -209,13 +209,13 @@ class Callers:
     def error(self, why: Refusal, turn: BeginTurn | None = None) -> GreenroomError:
         """What a caller is told that gets no turn."""
         text, kind = _REFUSALS[why]
-        ledger, books = self._state.ledger, self._board.books
+        ledger, books = self._state.ledger, self._context.books
         holder = None if ledger is None else ledger.holder
         here = books is not None and holder == books.owner
         trouble = None if ledger is None else ledger.trouble
         fill = {
             "waited": "" if turn is None else f"{turn.timeout} s",
-            "most": self._board.policy.max_waiting,
+            "most": self._context.policy.max_waiting,
             "elsewhere": "under another key of this room" if here else f"in another room, {holder}",
             "session_id": None if turn is None else repr(turn.session_id),
             "trouble": "" if trouble is None else text_of(trouble),

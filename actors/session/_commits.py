@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from greenroom.actors.ledger._ledger import Ledger
     from greenroom.actors.runtime._actor import Actor
     from greenroom.actors.session._session_state import SessionState
-    from greenroom.actors.session.board import Board
+    from greenroom.actors.session.context import RoomContext
     from greenroom.actors.session.lifecycle import Segment
     from greenroom.actors.session.machine import effects as effects_of
     from greenroom.actors.session.machine.effects import Effect
@@ -44,11 +44,13 @@ IN_OWN_TURN = "this very caller is in the turn: what is completed is committed w
 class Commits:
     """Has agents commit, and hears what became of it. Made anew whenever it is needed."""
 
-    __slots__ = ("_actor", "_board", "_ledger", "_state")
+    __slots__ = ("_actor", "_context", "_ledger", "_state")
 
-    def __init__(self, actor: Actor, board: Board, state: SessionState, ledger: Ledger | None) -> None:
+    def __init__(
+        self, actor: Actor, context: RoomContext, state: SessionState, ledger: Ledger | None
+    ) -> None:
         self._actor = actor
-        self._board = board
+        self._context = context
         self._state = state
         self._ledger = ledger
 
@@ -104,18 +106,18 @@ class Commits:
 
     def commit(self, effect: effects_of.Commit) -> list[Effect]:
         """Have the owner of the oldest turns commit them."""
-        state, board = self._state, self._board
+        state, context = self._state, self._context
         state.attempt += 1
         held = state.agents[effect.owner]
         token = Generation(effect.generation, effect.session_id)
-        hook = board.hooks.find_commit(held.agent, token)
+        hook = context.hooks.find_commit(held.agent, token)
         if hook is None and effect.session_id is None:
             return self.ended(CommitEnded(attempt=state.attempt, error=None, seconds=0.0))
-        timeout = board.policy.commit_timeout
+        timeout = context.policy.commit_timeout
         if state.drain is not None:
             left = max(state.drain.deadline + GRACE - self._actor.runtime.clock(), 0.01)
             timeout = left if timeout is None else min(timeout, left)
-        Errands(board, state.key, self._actor.actor_ref).commit(
+        Errands(context, state.key, self._actor.actor_ref).commit(
             state.attempt, hook or _nothing_to_call, timeout, held.loop, _entry(effect)
         )
         return []
@@ -152,7 +154,7 @@ class Commits:
             self._ledger.committed(segment)
         if state.last_error is not None and state.last_error.startswith("commit"):
             state.last_error = None
-        self._board.tell_supervisor(
+        self._context.tell_supervisor(
             CommitSucceeded(
                 key=state.key,
                 incarnation=owner,
@@ -198,7 +200,7 @@ class Commits:
 
     def gave_up(self, _: effects_of.CommitGaveUp | None = None) -> None:
         """Those who wait for a commit are told that it failed."""
-        Callers(self._actor, self._board, self._state).give_up_commits()
+        Callers(self._actor, self._context, self._state).give_up_commits()
 
     def _note_failure(self, segment: Segment, error: BaseException, seconds: float) -> None:
         state = self._state
@@ -209,7 +211,7 @@ class Commits:
             state.machine.generations.dirty,
             text_of(error),
         )
-        self._board.tell_supervisor(
+        self._context.tell_supervisor(
             CommitFailure(
                 key=state.key,
                 incarnation=segment.owner or 0,
@@ -223,7 +225,7 @@ class Commits:
 
     def retain(self, effect: effects_of.Retain) -> None:
         """An agent on its way out is kept for a commit that failed."""
-        self._board.tell_supervisor(
+        self._context.tell_supervisor(
             AgentRetained(key=self._state.key, incarnation=effect.incarnation, reason=effect.reason)
         )
 
@@ -232,7 +234,7 @@ class Commits:
         state, runtime = self._state, self._actor.runtime
         if state.retry_timer is not None:
             state.retry_timer.cancel()
-        pause = self._board.policy.pause_after(effect.tries) * runtime.random.uniform(0.75, 1.25)
+        pause = self._context.policy.pause_after(effect.tries) * runtime.random.uniform(0.75, 1.25)
         state.retry_timer = self._actor.call_later(pause, RetryCommit())
 
     def retry(self, _: RetryCommit) -> list[Effect]:

@@ -88,8 +88,8 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from greenroom.actors.session.board import Board
     from greenroom.actors.session.card import Card
+    from greenroom.actors.session.context import RoomContext
     from greenroom.actors.session.machine.effects import Effect
 
 __all__ = ["Session"]
@@ -133,18 +133,18 @@ class Session(Actor):
 
     def __init__(
         self,
-        board: Board,
+        context: RoomContext,
         key: str,
         card: Card,
         state: SessionState | None = None,
     ) -> None:
         """Begin a session, or go on with the state that another incarnation of the actor left."""
         super().__init__()
-        self._board = board
+        self._context = context
         self._key = key
         self._restarted = state is not None
         if state is None:
-            state = SessionState(key, card, None if board.books is None else board.books.owner)
+            state = SessionState(key, card, None if context.books is None else context.books.owner)
         self._state = state
 
     def __str__(self) -> str:
@@ -154,22 +154,22 @@ class Session(Actor):
 
     @property
     def _callers(self) -> Callers:
-        return Callers(self, self._board, self._state)
+        return Callers(self, self._context, self._state)
 
     @property
     def _agents(self) -> Agents:
-        return Agents(self, self._board, self._state, self._ledger)
+        return Agents(self, self._context, self._state, self._ledger)
 
     @property
     def _commits(self) -> Commits:
-        return Commits(self, self._board, self._state, self._ledger)
+        return Commits(self, self._context, self._state, self._ledger)
 
     @property
     def _ledger(self) -> Ledger | None:
-        known, books = self._state.ledger, self._board.books
+        known, books = self._state.ledger, self._context.books
         if known is None or books is None:
             return None
-        return Ledger(self, self._board, self._state, known, books)
+        return Ledger(self, self._context, self._state, known, books)
 
     # Restarts.
 
@@ -189,7 +189,7 @@ class Session(Actor):
             self._commits.pause(effects_of.Pause(state.machine.tries))
         failed = state.failing is not None or state.machine.mode is Mode.FAILED
         if state.failing is not None:
-            self._board.tell_supervisor(SessionFailure(key=self._key, error=state.failing))
+            self._context.tell_supervisor(SessionFailure(key=self._key, error=state.failing))
             effects = self._fail(state.failing)
             state.failing = state.left_out = None
             self._perform(effects)
@@ -284,10 +284,10 @@ class Session(Actor):
             self._retire()  # which says all there is to say
             return (*requests, *answers, STOP)
         if changed and not (answer is not None and answer.accepted):
-            self._board.tell_supervisor(SessionChanged(key=self._key))
+            self._context.tell_supervisor(SessionChanged(key=self._key))
         if answer is not None:
             # Behind the card: at no moment does it look as if nothing were under way.
-            self._board.tell_supervisor(answer)
+            self._context.tell_supervisor(answer)
         if not state.card.cached and not state.card.busy and not state.machine.late_builds:
             # There may be very many like this: nothing is kept that can be made again.
             state.resources = state.resources or None
@@ -319,8 +319,8 @@ class Session(Actor):
         return (
             owed
             or card.cached is not was_cached
-            or (turn_over and self._board.weighing)
-            or (was_busy and not card.busy and self._board.settling)
+            or (turn_over and self._context.weighing)
+            or (was_busy and not card.busy and self._context.settling)
         )
 
     def _nothing_to_remember(self) -> bool:
@@ -337,7 +337,7 @@ class Session(Actor):
         state = self._state
         if state.drain is not None:
             left = state.machine.generations.dirty
-            self._board.tell_supervisor(
+            self._context.tell_supervisor(
                 SessionDrained(
                     key=self._key,
                     committed=state.machine.generations.extracted > state.drained_from and not left,
@@ -346,7 +346,7 @@ class Session(Actor):
                     problem=state.problem,
                 )
             )
-        self._board.tell_supervisor(SessionStopped(key=self._key, ref=self.actor_ref))
+        self._context.tell_supervisor(SessionStopped(key=self._key, ref=self.actor_ref))
 
     def _end_actor(self, _: Stop) -> None:
         self.stop_now()
@@ -363,11 +363,11 @@ class Session(Actor):
 
     def begin_now(self, asked: tuple[object, str | None, str]) -> Any:
         """Begin a turn, and return the agent. `None`: it takes more than that."""
-        state, board = self._state, self._board
+        state, context = self._state, self._context
         machine = state.machine
-        if not board.warm:
+        if not context.warm:
             return None
-        number = board.runtime.tick()
+        number = context.runtime.tick()
         name, signature, session_id = asked
         if not machine.begin_now(name, signature):
             return None
@@ -381,9 +381,9 @@ class Session(Actor):
 
     def end_now(self, given_back: tuple[object, bool]) -> int | None:
         """End a turn, and return the generation. `None`: it takes more than that."""
-        state, runtime = self._state, self._board.runtime
+        state, runtime = self._state, self._context.runtime
         machine, card = state.machine, state.card
-        if card.owes is not None or not self._board.warm:
+        if card.owes is not None or not self._context.warm:
             return None
         tick, clock = runtime.tick, runtime.clock
         now = clock()
@@ -401,11 +401,11 @@ class Session(Actor):
     # The same by message, and what takes more.
 
     def _begin_turn(self, turn: BeginTurn) -> TurnGranted | None:
-        state, board = self._state, self._board
+        state, context = self._state, self._context
         machine = state.machine
         ledger = self._ledger
         entered = ledger is not None and ledger.enters_at_once(turn)
-        effects = machine.begin(turn, board.policy.max_waiting, entered=entered)
+        effects = machine.begin(turn, context.policy.max_waiting, entered=entered)
         if effects is HIT:
             state.card.used = self.runtime.tick()
             state.session_id = turn.session_id
@@ -422,9 +422,9 @@ class Session(Actor):
     def _note_hit(self) -> None:
         """A turn found its agent. A listener may want to hear of it."""
         self._state.card.hits += 1
-        if self._board.hits:
+        if self._context.hits:
             agent = self._state.machine.agent
-            self._board.tell_supervisor(AgentReused(key=self._key, incarnation=agent))
+            self._context.tell_supervisor(AgentReused(key=self._key, incarnation=agent))
 
     def _grant(self, effect: effects_of.Grant) -> None:
         state = self._state
@@ -533,7 +533,7 @@ class Session(Actor):
         return True
 
     def _expire_session(self, message: ExpireSession) -> None:
-        state, ttl = self._state, self._board.policy.session_ttl
+        state, ttl = self._state, self._context.policy.session_ttl
         state.answer = ReleaseAnswered(key=self._key, number=message.number, accepted=False)
         machine, since = state.machine, state.card.idle_since
         unused = ttl is not None and (since is None or self.runtime.clock() - since > ttl)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from greenroom.actors.runtime._ref import ActorRef
     from greenroom.actors.runtime._runtime import Runtime
     from greenroom.actors.session._session_state import HeldAgent
-    from greenroom.actors.session.board import Board
+    from greenroom.actors.session.context import RoomContext
     from greenroom.actors.session.resources import BuildContext
     from greenroom.messages import BeginTurn, BuildHere, Request, TurnGranted
 
@@ -59,10 +59,10 @@ PUT_OFF = object()
 class Errands:
     """Sends a session's slow work on its way."""
 
-    __slots__ = ("_board", "_key", "_ref", "_shown")
+    __slots__ = ("_key", "_ref", "_room", "_shown")
 
-    def __init__(self, board: Board, key: str, ref: ActorRef[Any]) -> None:
-        self._board = board
+    def __init__(self, room: RoomContext, key: str, ref: ActorRef[Any]) -> None:
+        self._room = room
         self._key = key
         self._shown = key if key.isprintable() else repr(key)  # in the names of threads, and in logs
         self._ref = ref
@@ -71,13 +71,13 @@ class Errands:
         self, incarnation: int, context: BuildContext, loop: asyncio.AbstractEventLoop | None
     ) -> None:
         """Build an agent. `BuildEnded` comes back, and again if it was given up and returns late."""
-        board, runtime, loop = self._board, self._board.runtime, usable(loop)
+        room, runtime, loop = self._room, self._room.runtime, usable(loop)
         began = runtime.clock()
 
         def ended(agent: Any = None, error: BaseException | None = None, returned: bool = True) -> None:
             if agent is None and error is None:
                 error = TypeError("build() returned None in the place of an agent")
-            weight = 0 if error is not None else board.weigh(self._key, agent) or 0
+            weight = 0 if error is not None else room.weigh(self._key, agent) or 0
             self._hand_in(
                 BuildEnded(
                     incarnation=incarnation,
@@ -90,11 +90,11 @@ class Errands:
                 otherwise=lambda: self._close_stray(agent) if error is None else None,
             )
 
-        work = _calling(runtime, loop, board.build, (context,), ended, lambda e: ended(error=e))
+        work = _calling(runtime, loop, room.build, (context,), ended, lambda e: ended(error=e))
         self._send(
             work,
             f"build {self._shown}",
-            board.policy.build_timeout,
+            room.policy.build_timeout,
             loop,
             lambda error: ended(error=error, returned=not _may_come_back(error)),
             lane=BUILDS,
@@ -105,12 +105,12 @@ class Errands:
 
         A strike in `build` is a failed build for the session, and reaches the caller as it is.
         """
-        board, runtime = self._board, self._board.runtime
+        room, runtime = self._room, self._room.runtime
         began = runtime.clock()
         agent: Any = None
         error: BaseException | None = None
         try:
-            work = functools.partial(runtime._call_and_await, board.build, (here.context,), None)
+            work = functools.partial(runtime._call_and_await, room.build, (here.context,), None)
             # A loop of one: after a call returns, a signal may strike before its value is in hand; after
             # a step of a loop it does not.
             for agent in map(copy_context().run, (work,)):  # noqa: B007  # it is used behind the loop
@@ -119,7 +119,7 @@ class Errands:
                 error = TypeError("build() returned None in the place of an agent")
         except BaseException as raised:
             error = raised
-        weight = 0 if error is not None else board.weigh(self._key, agent) or 0
+        weight = 0 if error is not None else room.weigh(self._key, agent) or 0
         ended: BuildEnded | None = BuildEnded(
             incarnation=here.incarnation,
             agent=agent,
@@ -161,7 +161,7 @@ class Errands:
         With a ledger, `entry` is what that is told before the hook is called, and after: what was begun
         has its number for good, and what the provider has done counts once the ledger knows it.
         """
-        runtime, loop = self._board.runtime, usable(loop)
+        runtime, loop = self._room.runtime, usable(loop)
         began = runtime.clock()
 
         def ended(result: Any = None, error: BaseException | None = None) -> None:
@@ -184,7 +184,7 @@ class Errands:
 
         start = StartCommit(attempt=attempt)
 
-        clerk = self._board.clerk
+        clerk = self._room.clerk
         before, after = entry or (None, None)
 
         async def on_a_loop() -> Any:
@@ -225,7 +225,7 @@ class Errands:
         close: bool,
     ) -> None:
         """Call the hooks of a release or of a close. `TeardownEnded` comes back, once."""
-        runtime, agent, loop = self._board.runtime, tenant.agent, usable(tenant.loop)
+        runtime, agent, loop = self._room.runtime, tenant.agent, usable(tenant.loop)
         began = runtime.clock()
 
         def ended(errors: tuple[tuple[str, BaseException], ...]) -> None:
@@ -238,7 +238,7 @@ class Errands:
             ended(tuple(errors))
 
         what = "close" if close else "release"
-        name, timeout = f"{what} {self._shown}", self._board.policy.teardown_timeout
+        name, timeout = f"{what} {self._shown}", self._room.policy.teardown_timeout
 
         def failed(error: BaseException) -> None:
             if isinstance(error, WorkNotBegun) and loop is not None:
@@ -256,8 +256,8 @@ class Errands:
         def ended(errors: list[tuple[str, BaseException]]) -> None:
             self._tell(ResourcesClosed(number=number, errors=tuple(errors)))
 
-        work = _calling_all(self._board.runtime, None, closers, ended)
-        name, timeout = f"close resources {self._shown}", self._board.policy.teardown_timeout
+        work = _calling_all(self._room.runtime, None, closers, ended)
+        name, timeout = f"close resources {self._shown}", self._room.policy.teardown_timeout
         self._send(work, name, timeout, None, lambda error: ended([("resources", error)]))
 
     def interrupt(
@@ -268,8 +268,8 @@ class Errands:
     ) -> None:
         """Interrupt an agent. Nothing comes back, unless it fails."""
         loop = usable(loop)
-        work = _calling(self._board.runtime, loop, hook, (), lambda _: None, failed)
-        timeout = self._board.policy.teardown_timeout
+        work = _calling(self._room.runtime, loop, hook, (), lambda _: None, failed)
+        timeout = self._room.policy.teardown_timeout
         self._send(work, f"interrupt {self._shown}", timeout, loop, failed)
 
     def _send(
@@ -283,10 +283,10 @@ class Errands:
     ) -> None:
         """Have it done. `failed` hears if it never began, or is stuck."""
         most = None
-        if self._board.draining:
+        if self._room.draining:
             # Whoever hangs in a drain hangs to its end: there are workers for the others.
             lane, most = DRAIN, MOST_IN_A_DRAIN
-        runtime = self._board.runtime
+        runtime = self._room.runtime
         try:
             future = runtime.submit(work, timeout=timeout, name=name, loop=loop, lane=lane, most=most)
         except RuntimeClosed as error:
@@ -332,7 +332,7 @@ class Errands:
 
         On this very thread, which is the one that built it: the runtime may have ended, too.
         """
-        for name, hook in self._board.hooks.farewell(agent, close=True):
+        for name, hook in self._room.hooks.farewell(agent, close=True):
             try:
                 result = hook()
                 if inspect.isawaitable(result):

@@ -446,7 +446,7 @@ def test_a_room_settles_when_a_key_is_asked_for_before_the_end_of_its_session_wa
     touch(room, "a")
     room.end("a")
     closing.wait_reached()
-    session = room._board.cards["a"].ref
+    session = room._context.cards["a"].ref
     open_session = CacheSupervisor._handlers[OpenSession]
 
     def ends_meanwhile(self: CacheSupervisor, message: OpenSession) -> Any:
@@ -456,7 +456,7 @@ def test_a_room_settles_when_a_key_is_asked_for_before_the_end_of_its_session_wa
 
     settled: list[bool] = []
     settling = in_thread(lambda: settled.append(room.settle(PATIENCE)))
-    until(lambda: room._board.settling, "one who waits")
+    until(lambda: room._context.settling, "one who waits")
     monkeypatch.setitem(CacheSupervisor._handlers, OpenSession, ends_meanwhile)
 
     room._open("a")
@@ -607,7 +607,7 @@ def test_a_listener_may_leave_out_the_turns_that_found_their_agent(cast: Cast) -
 
     touch(room, "a")
     touch(room, "a")
-    assert room._board.warm  # nobody wants to hear of warm turns
+    assert room._context.warm  # nobody wants to hear of warm turns
     room.end("a")
     room.settle()
     room.close()

@@ -143,7 +143,7 @@ def test_a_message_is_not_lost_when_a_session_fails_at_saying_that_it_failed_too
 
 
 def answer_of(room: Greenroom, plan: Iterable[bool]) -> str:
-    room._board.runtime.plan = iter(plan)  # type: ignore[attr-defined]  # a simulation that stumbles
+    room._context.runtime.plan = iter(plan)  # type: ignore[attr-defined]  # a simulation that stumbles
     try:
         with room.turn("a"):
             pass

@@ -155,7 +155,7 @@ def stage(cast: Cast, tmp_path: Path) -> Iterator[Stage]:
 
 
 def owner_of(room: Greenroom) -> str:
-    books = room._board.books
+    books = room._context.books
     assert books is not None
     return books.owner
 
@@ -467,7 +467,7 @@ def test_session_ids_that_nothing_depends_on_are_forgotten(stage: Stage) -> None
     room.commit("a")
     room.evict("a")
     room.settle()
-    session: Any = room._board.cards["a"].ref.actor_inbox.actor
+    session: Any = room._context.cards["a"].ref.actor_inbox.actor
     assert session._state.ledger.accounts.by_id == {}
     with room.turn("a", session_id="s7") as turn:
         assert not turn.reused
@@ -549,7 +549,7 @@ def test_what_could_not_be_recorded_is_recorded_in_the_background(stage: Stage) 
 
 
 def tries_of(room: Greenroom) -> int:
-    session: Any = room._board.cards["a"].ref.actor_inbox.actor
+    session: Any = room._context.cards["a"].ref.actor_inbox.actor
     return int(session._state.ledger.accounts.by_id["a"].tries)
 
 
@@ -613,7 +613,7 @@ def test_a_turn_that_begins_while_the_session_is_being_given_back_keeps_it(stage
     store.trouble = Away("no route")
     with pytest.raises(StoreAway):
         touch(room, "a")
-    session: Any = room._board.cards["a"].ref.actor_inbox.actor
+    session: Any = room._context.cards["a"].ref.actor_inbox.actor
     until(lambda: session._state.ledger.accounts.doubts.get("a") == 1, "a try to give it back, in vain")
     store.trouble = None
     taking = store.at["take"] = stage.cast.gate()
@@ -1170,7 +1170,7 @@ def test_a_turn_that_was_being_recorded_when_the_drain_had_its_time_is_in_the_le
     stage.cast.start(room, "other")
     slow.wait_reached()
     held.let_go()
-    session: Any = room._board.cards["a"].ref.actor_inbox.actor
+    session: Any = room._context.cards["a"].ref.actor_inbox.actor
     until(lambda: session._state.machine.place is Place.RECORDING, "the end of the turn")
     row_of(room, "a")  # behind that: the clerk has been asked
     report = drain_in_thread(room, 30.0)

@@ -91,7 +91,7 @@ def test_a_ctrl_c_while_a_turn_is_given_back_leaves_it_to_others(
         turn = room.turn("a")
         turn.__enter__()
         with monkeypatch.context() as patch:
-            patch.setattr(room._board, "warm", step)
+            patch.setattr(room._context, "warm", step)
             patch.setattr(room, "_end", interrupted)
             patch.setattr(Mailbox, "step", interrupted if step else lambda *_: None)
             with pytest.raises(KeyboardInterrupt):
@@ -426,7 +426,7 @@ def test_a_session_that_is_used_again_does_not_expire() -> None:
     clock.advance(100.0)
     with room.turn("a"):
         room.settings("a")["model"] = "large"
-        room._board.cards["a"].ref.tell(ExpireSession(number=1))
+        room._context.cards["a"].ref.tell(ExpireSession(number=1))
 
     room.settle()
     assert room.settings("a")["model"] == "large"

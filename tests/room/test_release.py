@@ -90,7 +90,7 @@ def test_a_session_without_an_agent_keeps_no_table_for_agents(cast: Cast) -> Non
         room.evict("g")
         room.settle(PATIENCE)
 
-        session = room._board.cards["g"].ref.actor_inbox.actor
+        session = room._context.cards["g"].ref.actor_inbox.actor
         assert isinstance(session, Session)
         assert sys.getsizeof(session._state.agents) == sys.getsizeof({})
 

@@ -50,7 +50,7 @@ def stage(cast: Cast, tmp_path: Path) -> Iterator[Stage]:
 
 
 def ledger_of(room: Greenroom, key: str = "a") -> Any:
-    session: Any = room._board.cards[key].ref.actor_inbox.actor
+    session: Any = room._context.cards[key].ref.actor_inbox.actor
     return session._state.ledger
 
 
@@ -236,7 +236,7 @@ def test_a_commit_that_waits_for_a_turn_that_is_overtaken_has_committed_nothing(
     held = stage.cast.hold(room, "a")
     outcomes: list[CommitOutcome] = []
     committing = in_thread(lambda: outcomes.append(room.commit("a")))
-    session: Any = room._board.cards["a"].ref.actor_inbox.actor
+    session: Any = room._context.cards["a"].ref.actor_inbox.actor
     until(lambda: session._state.committers, "a commit that waits")
     stage.overtake()
     with pytest.raises(LostOwnership):

@@ -140,8 +140,8 @@ class Room:
         history.acknowledged[session_id].add(turn.generation)
 
     def _look_who_has(self, session_id: str) -> None:
-        assert self.room._board.books is not None
-        me, row = self.room._board.books.owner, self.history.shelf.rows[session_id]
+        assert self.room._context.books is not None
+        me, row = self.room._context.books.owner, self.history.shelf.rows[session_id]
         if self.history.strict and row.owner != me:
             self.history.violations.append(f"{me} is in a turn of {session_id}, which {row.owner} has")
 
@@ -202,7 +202,7 @@ class History:
     def _unsettled(self, rooms: list[Room]) -> list[str]:
         found = [row.session_id for row in self.shelf.rows.values() if row.generation > row.committed]
         for room in rooms:
-            for key, card in room.room._board.cards.items():
+            for key, card in room.room._context.cards.items():
                 if card.dirty or card.unrecorded or card.cached or card.busy:
                     found.append(key)
         return found

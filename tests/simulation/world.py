@@ -315,7 +315,7 @@ class World:
             raise Violation("; ".join(self.violations))
         if self.shelf is not None and self.shelf.problems:
             raise Violation(f"invariant 3, in the store: {self.shelf.problems}")
-        for key, card in self.room._board.cards.items():
+        for key, card in self.room._context.cards.items():
             session = card.ref.actor_inbox.actor
             if isinstance(session, Session):
                 self._check_session(key, session)
@@ -345,7 +345,7 @@ class World:
             return
         cap, cached = self.room.policy.cap or 0, self.room.keys()
         for key in cached[: max(0, len(cached) - cap)]:
-            session = self.room._board.cards[key].ref.actor_inbox.actor
+            session = self.room._context.cards[key].ref.actor_inbox.actor
             if isinstance(session, Session) and not session._state.machine.in_use:
                 raise Violation(f"invariant 2: {key} is beyond the cap of {cap} and not in a turn")
         counted = {key for key in KEYS if key in supervisor._residents}

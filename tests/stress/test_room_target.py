@@ -184,7 +184,7 @@ def test_a_room_that_lets_agents_go_in_a_turn_is_found_out() -> None:
 
     async def perform(agent: Any, turn: Planned) -> None:
         if turn.number == 5:  # what no room may do
-            for _, hook in target.room._board.hooks.farewell(agent, close=False):
+            for _, hook in target.room._context.hooks.farewell(agent, close=False):
                 hook()
 
     target = RoomTarget(load, perform=perform, deadline=5.0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from greenroom import Policy, RoomClosed
-from greenroom.actors import AgentHooks, Board, ManualClock, Runtime, WorkTimedOut
+from greenroom.actors import AgentHooks, ManualClock, RoomContext, Runtime, WorkTimedOut
 from greenroom.actors.ledger.bookkeeping import Bookkeeping
 from greenroom.actors.simulation import InjectedFault, Simulation
 from greenroom.messages import (
@@ -101,14 +101,14 @@ class Office(Keeper):
     """Keeps a clerk, and nobody else."""
 
     def start_clerk(self) -> ActorRef[Clerk]:
-        self._board.clerk = self.start_child(Clerk, self._board)
-        return self._board.clerk
+        self._context.clerk = self.start_child(Clerk, self._context)
+        return self._context.clerk
 
 
 def open_office(runtime: Runtime, store: Any, **policy: Any) -> ActorRef[Clerk]:
     figures = Policy(**policy)
-    board = Board(runtime, lambda _: None, figures, AgentHooks(), Bookkeeping(store))
-    office: Any = runtime.start(Office, board, lambda: 0).proxy()
+    context = RoomContext(runtime, lambda _: None, figures, AgentHooks(), Bookkeeping(store))
+    office: Any = runtime.start(Office, context, lambda: 0).proxy()
     return cast("ActorRef[Clerk]", office.start_clerk().get())
 
 

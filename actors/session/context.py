@@ -1,4 +1,4 @@
-"""The notice board of a room: what all its actors may read.
+"""The context of a room: what all its actors may read.
 
 One writer for each notice (the supervisor; the room before there is one), any number of readers. A
 reader sees the old or the new notice, both whole: each is one attribute, replaced and never changed.
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from greenroom.actors.runtime._runtime import Runtime
     from greenroom.actors.session.card import Card
 
-__all__ = ["Board"]
+__all__ = ["RoomContext"]
 
 logger = logging.getLogger("greenroom.actors")
 
 
-class Board:
+class RoomContext:
     """What a session needs to know of its room."""
 
     __slots__ = (
