@@ -10,7 +10,7 @@ Who sends what to whom:
     session ─────── SessionChanged, ReleaseAnswered, SessionStopped, events ────────> supervisor
     supervisor ──── ReleaseAgent, CloseSession, DrainSession, ForceSession … ───────> session
     slow work ───── BuildEnded, CommitEnded, CommitStuck, TeardownEnded … ──────────> its session
-    session ─────── EnterStore, RecordTurn, IntendCommit, RecordCommit … ──────────> clerk
+    session ─────── EnterStore, RecordTurn, IntendCommit, RecordCommit … ───────────> store writer
     caller ──────── OpenSession, SweepRoom, Configure, DrainRoom, GetStats … ───────> supervisor
 """
 

@@ -1,4 +1,4 @@
-"""What the clerk is asked, who alone writes to the store, and what sessions hear of it.
+"""What the store writer is asked, who alone writes to the store, and what sessions hear of it.
 
 Every request names the epoch under which the session holds its session id: what comes late, from a room
 that was suspended meanwhile, changes nothing, and is answered with "lost".
@@ -37,11 +37,11 @@ __all__ = [
 R = TypeVar("R")
 
 
-# What the clerk is asked.
+# What the store writer is asked.
 
 
 class StoreRequest(Request[R]):
-    """What is asked of the store, through the clerk, who writes for all in one transaction."""
+    """What is asked of the store, through the store writer, who writes for all in one transaction."""
 
     __slots__ = ()
 
@@ -168,7 +168,7 @@ class CloseBooks(Request[bool]):
     """Write what is to be written, and hand everything over: this room answers for nothing any more."""
 
 
-# What the clerk tells itself.
+# What the store writer tells itself.
 
 
 @message()

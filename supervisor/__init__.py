@@ -7,7 +7,7 @@ and a session in a turn says no.
       ├ CacheSupervisor   order and bounds, listeners, drain; restarts sessions that fail
       │   ├ Session       one for each key (`greenroom.actors`)
       │   └ Announcer     one for each listener
-      ├ Clerk             with a store: writes to it, for all sessions at once
+      ├ StoreWriter       with a store: writes to it, for all sessions at once
       └ Recovery          with a ledger: takes up what other rooms have left
 
 `eviction.py` (order of use, order of rest, cap, memory, expiry) and `drain.py` are pure: they decide,

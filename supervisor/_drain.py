@@ -95,10 +95,10 @@ class SupervisorDrain(SupervisorBounds):
 
     def _close_books(self) -> None:
         """Hand everything over to other rooms, where there is a store."""
-        if self._context.clerk is None:
+        if self._context.writer is None:
             self._answer_drain()
         else:
-            ask_and_hear(self, self._context.clerk, CloseBooks())
+            ask_and_hear(self, self._context.writer, CloseBooks())
 
     def _books_closed(self, _: Answered) -> None:
         self._answer_drain()

@@ -247,8 +247,8 @@ class CacheSupervisor(SupervisorDrain):
             self._set_sweeper()
         if new.session_ttl is not None and old.session_ttl is None:
             self._watch_expiry()
-        if new.lease_ttl != old.lease_ttl and context.clerk is not None:
-            self._deliver(context.clerk, RenewLeases())
+        if new.lease_ttl != old.lease_ttl and context.writer is not None:
+            self._deliver(context.writer, RenewLeases())
         logger.info("The policy is now %s", new)
         self._hold_bounds()
         if self._sweep_idle():

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from greenroom.actors import Actor
 from greenroom.supervisor.cache import CacheSupervisor
-from greenroom.supervisor.clerk import Clerk
 from greenroom.supervisor.recovery import Recovery
+from greenroom.supervisor.store_writer import StoreWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ class Keeper(Actor):
         supervisor = self.start_child(CacheSupervisor, self._context, self._meter)
         self._context.supervisor = supervisor
         if self._context.books is not None:
-            self._context.clerk = self.start_child(Clerk, self._context)
+            self._context.writer = self.start_child(StoreWriter, self._context)
             if self._context.books.ledger:
                 self.start_child(Recovery, self._context)
         return supervisor

@@ -84,20 +84,20 @@ class Recovery(Actor):
         self._look_for_orphans()
 
     def _look_for_orphans(self) -> None:
-        state, clerk = self._state, self._context.clerk
+        state, writer = self._state, self._context.writer
         free = self._context.policy.recover_at_once - len(state.under_way)
-        if state.looking or free <= 0 or clerk is None or self._context.draining:
+        if state.looking or free <= 0 or writer is None or self._context.draining:
             return
         state.looking = True
         # Those that are under way may be among them, if their rooms have not been heard of yet.
         limit = free + len(state.under_way) + len(state.passed_over)
-        ask_and_hear(self, clerk, FindOrphans(limit=limit))
+        ask_and_hear(self, writer, FindOrphans(limit=limit))
 
     def _orphans_found(self, message: Answered) -> None:
         state = self._state
         state.looking = False
         if message.error is not None or self._context.draining:
-            return  # the clerk has said so, and there is another time
+            return  # the store writer has said so, and there is another time
         rows = message.value
         state.passed_over &= {row.session_id for row in rows}
         for row in sorted(rows, key=lambda row: row.session_id in state.passed_over):

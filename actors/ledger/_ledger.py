@@ -5,10 +5,10 @@
     a turn has ended       RecordTurn: its generation is in the ledger before whoever ran it goes on
     a commit               IntendCommit, the hook, RecordCommit (in `errands.py`)
 
-What is asked of the clerk, who does the writing, is an effect of the session like any other: the request
-itself. Its answer comes as `Answered`, with the request, which names what it is about: the number of the
-question, or the turn, and the epoch. An answer that comes late is about something that is over, and only
-the hold that it may bring with it is still of interest.
+What is asked of the store writer, who does the writing, is an effect of the session like any other: the
+request itself. Its answer comes as `Answered`, with the request, which names what it is about: the
+number of the question, or the turn, and the epoch. An answer that comes late is about something that is
+over, and only the hold that it may bring with it is still of interest.
 
 What if the store cannot be reached? A turn that is to begin goes on with the agent that is there, if
 this room was the last that had the session. One that has ended counts, whoever ran it is told
@@ -146,8 +146,8 @@ class Ledger:
         self._accounts = known.accounts
 
     def ask(self, request: Any) -> None:
-        """Ask the clerk, and have the answer as a message."""
-        ask_and_hear(self._actor, self._context.clerk, request)
+        """Ask the store writer, and have the answer as a message."""
+        ask_and_hear(self._actor, self._context.writer, request)
 
     def store_for_agents(self) -> Any:
         """The store as the session's agents get it."""

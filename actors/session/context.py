@@ -36,7 +36,6 @@ class RoomContext:
         "build",
         "builds_here",
         "cards",
-        "clerk",
         "draining",
         "hits",
         "hooks",
@@ -46,6 +45,7 @@ class RoomContext:
         "supervisor",
         "warm",
         "weighing",
+        "writer",
     )
 
     def __init__(
@@ -64,7 +64,7 @@ class RoomContext:
         self.hooks = hooks
         self.books = books
         """How the room uses its store, if it has one."""
-        self.clerk: ActorRef[Any] | None = None
+        self.writer: ActorRef[Any] | None = None
         """Who writes to the store. Set once, before there is any session."""
         self.supervisor: ActorRef[Any] | None = None
         """Set once, before there is any session."""

@@ -184,27 +184,27 @@ class Errands:
 
         start = StartCommit(attempt=attempt)
 
-        clerk = self._room.clerk
+        writer = self._room.writer
         before, after = entry or (None, None)
 
         async def on_a_loop() -> Any:
-            if clerk is not None and before is not None:
-                self._see_whether_lost(await clerk.ask(before, block=False))
+            if writer is not None and before is not None:
+                self._see_whether_lost(await writer.ask(before, block=False))
             if not await self._ref.ask(start, block=False):
                 return PUT_OFF
             result = await hook()
-            if clerk is not None and after is not None:
-                self._see_whether_lost(await clerk.ask(after, block=False))
+            if writer is not None and after is not None:
+                self._see_whether_lost(await writer.ask(after, block=False))
             return result
 
         def on_a_worker() -> Any:
-            if clerk is not None and before is not None:
-                self._see_whether_lost(clerk.ask(before))
+            if writer is not None and before is not None:
+                self._see_whether_lost(writer.ask(before))
             if not self._ref.ask(start):
                 return PUT_OFF
             result = runtime._call_and_await(hook, (), loop)
-            if clerk is not None and after is not None:
-                self._see_whether_lost(clerk.ask(after))
+            if writer is not None and after is not None:
+                self._see_whether_lost(writer.ask(after))
             return result
 
         call = on_a_loop if is_async(hook) else on_a_worker

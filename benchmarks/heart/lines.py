@@ -21,7 +21,7 @@ RUNTIME = re.compile(
 """Files directly in actors/ that know nothing of sessions. Those in actors/runtime/ are no session's
 either; every other file in actors/ is, so that a new one is not forgotten."""
 
-LEDGER_ACTORS = ("clerk.py", "recovery.py")
+LEDGER_ACTORS = ("store_writer.py", "recovery.py")
 """They work for sessions, wherever in the heart they lie."""
 
 SILENT = {

@@ -1,10 +1,10 @@
 """The machine with a store, beside a model of a session, of its ledger, and of another room.
 
-The machine plays the shell, the clerk and the world. The ledger is two rows: who has the session id,
-under which epoch, and how many of its turns are completed, intended and committed. The other room takes
-a session id whenever it likes, also in the middle of a turn or a commit; what was asked of the store is
-answered some time later. At the end of each run everything that is under way comes to its end, and
-nothing may be left.
+The machine plays the shell, the store writer and the world. The ledger is two rows: who has the session
+id, under which epoch, and how many of its turns are completed, intended and committed. The other room
+takes a session id whenever it likes, also in the middle of a turn or a commit; what was asked of the
+store is answered some time later. At the end of each run everything that is under way comes to its end,
+and nothing may be left.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def test_a_file_that_is_linked_is_counted_once(tmp_path: Path) -> None:
         "actors/runtime/_mailbox.py": 1,
         "actors/runtime/_new.py": 2,
         "actors/session.py": 10,
-        "actors/ledger/clerk.py": 20,
+        "actors/ledger/store_writer.py": 20,
         "supervisor/recovery.py": 40,
         "greenroom/_room.py": 80,
     }

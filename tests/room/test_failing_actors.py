@@ -37,8 +37,8 @@ from greenroom.messages import (
     SweepRoom,
     UseSettings,
 )
-from greenroom.supervisor.clerk import Clerk
 from greenroom.supervisor.recovery import Recovery
+from greenroom.supervisor.store_writer import StoreWriter
 from greenroom.testing import RecordingAgent, RecordingBuild
 from tests.simulation.shelf import Row, Shelf
 
@@ -356,13 +356,13 @@ def check_recoveries(table: dict[type, Any], kind: type, times: float = math.inf
 
 @pytest.mark.parametrize("times", [2, 3, 4, 100])
 @pytest.mark.parametrize("kind", [RenewLeases, StoreWritten])
-def test_however_often_the_clerk_fails_its_callers_are_answered(kind: type, times: int) -> None:
+def test_however_often_the_store_writer_fails_its_callers_are_answered(kind: type, times: int) -> None:
     """Invariant 5"""
     with Stumbling() as sim:
         visit = Visit(sim, store=True)
         sim.run(1.0)
         with pytest.MonkeyPatch.context() as patch:
-            failures = plant(Clerk._handlers, kind, patch, times)
+            failures = plant(StoreWriter._handlers, kind, patch, times)
             visit.room.configure(lease_ttl=2000.0)  # which makes it beat anew
             visit.everything()
         assert 0 < len(failures) <= times

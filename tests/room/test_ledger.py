@@ -1172,7 +1172,7 @@ def test_a_turn_that_was_being_recorded_when_the_drain_had_its_time_is_in_the_le
     held.let_go()
     session: Any = room._context.cards["a"].ref.actor_inbox.actor
     until(lambda: session._state.machine.place is Place.RECORDING, "the end of the turn")
-    row_of(room, "a")  # behind that: the clerk has been asked
+    row_of(room, "a")  # behind that: the store writer has been asked
     report = drain_in_thread(room, 30.0)
     clock.advance(30.95)
     report()

@@ -1,27 +1,28 @@
-"""The clerk: whoever wants something written to the store asks it.
+"""The store writer: whoever wants something written to the store asks it.
 
-Sessions finish when they like; the clerk writes for all who have asked since it last wrote, in one
-transaction (group commit). No lock and no timer decide who goes together: while one transaction is being
-written, on a worker, requests wait in the clerk's list; when it is done, the list is the next one. One
-session that finishes alone waits for one write; sixty-four that finish together wait for two.
+Sessions finish when they like; the store writer writes for all who have asked since it last wrote, in
+one transaction (group commit). No lock and no timer decide who goes together: while one transaction is
+being written, on a worker, requests wait in the store writer's list; when it is done, the list is the
+next one. One session that finishes alone waits for one write; sixty-four that finish together wait for
+two.
 
-    session ── RecordTurn ──> clerk ── everything that is on the list ──> worker: one transaction
-    session <── the answer ── clerk <── StoreWritten ────────────────────┘
+    session ── RecordTurn ──> writer ── everything that is on the list ──> worker: one transaction
+    session <── the answer ── writer <── StoreWritten ────────────────────┘
 
 Order: the list is in order of asking, and a transaction keeps that order for each session id.
 
 What if the write fails? If the store cannot be reached, everybody on it is told so, and decides. If it
 was something else, one bad request must not spoil the others': each is tried by itself. What if the
-clerk crashes? The list, what is being written and those who wait are handed over; the answer of a write
+writer crashes? The list, what is being written and those who wait are handed over; the answer of a write
 that is under way comes to the next incarnation.
 
 What if a write takes too long? Whoever waits for it is told that it failed. It may still happen, when
 nobody expects it any more, and undo what was written since: so nothing else is written for the session
 ids in it until it has come back. Whoever asks meanwhile is refused, as if the store were away for them.
 
-The clerk also says that the room lives (`Beat`), three times for every `lease_ttl`: through its own
-mailbox, a worker and the store, so that a process that is stopped, or in which nothing moves any more,
-stops saying so. Nothing is taken from the store by a room that has not said so for that long.
+The store writer also says that the room lives (`Beat`), three times for every `lease_ttl`: through its
+own mailbox, a worker and the store, so that a process that is stopped, or in which nothing moves any
+more, stops saying so. Nothing is taken from the store by a room that has not said so for that long.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from greenroom.actors.ledger.bookkeeping import Bookkeeping
     from greenroom.actors.session.context import RoomContext
 
-__all__ = ["Clerk"]
+__all__ = ["StoreWriter"]
 
 logger = logging.getLogger("greenroom.supervisor")
 
@@ -58,8 +59,8 @@ Entry = tuple[Any, Reply | None]
 """A request, and who is to be answered."""
 
 
-class ClerkState:
-    """What outlives a crash of the clerk."""
+class StoreWriterState:
+    """What outlives a crash of the store writer."""
 
     __slots__ = (
         "beaten",
@@ -88,19 +89,19 @@ class ClerkState:
         """When the last beat that reached it was asked for."""
 
 
-class Clerk(Actor):
+class StoreWriter(Actor):
     """Writes to the store, for all sessions of a room."""
 
-    def __init__(self, context: RoomContext, state: ClerkState | None = None) -> None:
+    def __init__(self, context: RoomContext, state: StoreWriterState | None = None) -> None:
         """Begin, or go on with what another incarnation left."""
         super().__init__()
         assert context.books is not None
         self._context = context
         self._books: Bookkeeping = context.books
-        self._state = ClerkState() if state is None else state
+        self._state = StoreWriterState() if state is None else state
         self._beater: Timer | None = None
 
-    def hand_over(self) -> ClerkState:
+    def hand_over(self) -> StoreWriterState:
         """Everything."""
         return self._state
 
@@ -270,28 +271,28 @@ class StoreHangs(Exception):
 
 
 def _write(
-    books: Bookkeeping, requests: tuple[Any, ...], number: int, asked: float, clerk: ActorRef[Any]
+    books: Bookkeeping, requests: tuple[Any, ...], number: int, asked: float, writer: ActorRef[Any]
 ) -> None:
-    """Write, on a worker, and tell the clerk."""
+    """Write, on a worker, and tell the store writer."""
     results: list[Any] | None = None
     error: BaseException | None = None
     try:
         results = books.write(requests)
     except BaseException as raised:
         error = raised
-    _tell(clerk, StoreWritten(number=number, asked=asked, results=results, error=error))
+    _tell(writer, StoreWritten(number=number, asked=asked, results=results, error=error))
 
 
-def _look_whether_stuck(number: int, asked: float, clerk: ActorRef[Any], done: Future[Any]) -> None:
+def _look_whether_stuck(number: int, asked: float, writer: ActorRef[Any], done: Future[Any]) -> None:
     try:
         done.get()
     except BaseException as error:
-        _tell(clerk, StoreWritten(number=number, asked=asked, results=None, error=error))
+        _tell(writer, StoreWritten(number=number, asked=asked, results=None, error=error))
 
 
-def _tell(clerk: ActorRef[Any], message: StoreWritten) -> None:
+def _tell(writer: ActorRef[Any], message: StoreWritten) -> None:
     try:
-        clerk.tell(message)
+        writer.tell(message)
     except pykka.ActorDeadError:
         pass  # the room is closed
 

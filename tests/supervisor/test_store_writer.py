@@ -1,4 +1,4 @@
-"""The clerk: who writes to the store for all sessions, and what becomes of what it is asked."""
+"""The store writer: who writes to the store for all sessions, and what becomes of what it is asked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from greenroom.messages import (
     RecordTurn,
 )
 from greenroom.supervisor import Keeper
-from greenroom.supervisor.clerk import MOST_AT_ONCE, Clerk, StoreHangs
+from greenroom.supervisor.store_writer import MOST_AT_ONCE, StoreHangs, StoreWriter
 from tests.actors.actors import PATIENCE, Gate
 from tests.room.agents import until
 from tests.simulation.shelf import Away, Row, Shelf
@@ -98,37 +98,37 @@ class Books(Shelf):
 
 
 class Office(Keeper):
-    """Keeps a clerk, and nobody else."""
+    """Keeps a store writer, and nobody else."""
 
-    def start_clerk(self) -> ActorRef[Clerk]:
-        self._context.clerk = self.start_child(Clerk, self._context)
-        return self._context.clerk
+    def start_writer(self) -> ActorRef[StoreWriter]:
+        self._context.writer = self.start_child(StoreWriter, self._context)
+        return self._context.writer
 
 
-def open_office(runtime: Runtime, store: Any, **policy: Any) -> ActorRef[Clerk]:
+def open_office(runtime: Runtime, store: Any, **policy: Any) -> ActorRef[StoreWriter]:
     figures = Policy(**policy)
     context = RoomContext(runtime, lambda _: None, figures, AgentHooks(), Bookkeeping(store))
     office: Any = runtime.start(Office, context, lambda: 0).proxy()
-    return cast("ActorRef[Clerk]", office.start_clerk().get())
+    return cast("ActorRef[StoreWriter]", office.start_writer().get())
 
 
 class Desk:
-    """A clerk in a runtime with a clock of the test's own, and its store."""
+    """A store writer in a runtime with a clock of the test's own, and its store."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.runtime = Runtime(clock=self.clock)
         self.store = Books()
         self.store.clock = self.clock
-        self.clerk: ActorRef[Clerk] | None = None
+        self.writer: ActorRef[StoreWriter] | None = None
 
-    def open(self, **policy: Any) -> ActorRef[Clerk]:
-        self.clerk = open_office(self.runtime, self.store, **policy)
-        return self.clerk
+    def open(self, **policy: Any) -> ActorRef[StoreWriter]:
+        self.writer = open_office(self.runtime, self.store, **policy)
+        return self.writer
 
     def ask(self, request: Any) -> Future[Any]:
-        assert self.clerk is not None
-        return cast("Future[Any]", self.clerk.ask(request, block=False))
+        assert self.writer is not None
+        return cast("Future[Any]", self.writer.ask(request, block=False))
 
     def gate(self, number: int) -> Gate:
         """Hold the transaction of this number. It is let go when the test is over, at the latest."""
@@ -509,7 +509,7 @@ def test_a_store_that_is_away_when_the_books_are_closed_says_so(desk: Desk) -> N
 
 
 class Clumsy(Simulation):
-    """A simulation in which the clerk fails before it handles messages of one class."""
+    """A simulation in which the store writer fails before it handles messages of one class."""
 
     fails_on = ""
     failures = 0
@@ -522,15 +522,15 @@ class Clumsy(Simulation):
 
 @pytest.mark.parametrize("failures", [1, 2])
 @pytest.mark.parametrize("what", ["StoreWritten", "RenewLeases"])
-def test_a_crash_of_the_clerk_loses_no_request(what: str, failures: int) -> None:
+def test_a_crash_of_the_store_writer_loses_no_request(what: str, failures: int) -> None:
     """Invariant 5: those who wait, and those who are being written, are answered all the same."""
     with Clumsy(7, haste=0.0) as sim:
         store = Books()
         store.clock = sim.clock
-        clerk = open_office(sim, store, lease_ttl=15.0)
+        writer = open_office(sim, store, lease_ttl=15.0)
         sim.run(5.0 if what == "RenewLeases" else 0.0)
-        sim.fails_on, sim.failures = f"Clerk#2 handles {what}", failures
-        asked = [clerk.ask(enter(f"s{n}"), block=False) for n in range(10)]
+        sim.fails_on, sim.failures = f"StoreWriter#2 handles {what}", failures
+        asked = [writer.ask(enter(f"s{n}"), block=False) for n in range(10)]
         sim.run(12.0)
 
         assert sim.failures == 0
@@ -542,16 +542,16 @@ def test_a_crash_of_the_clerk_loses_no_request(what: str, failures: int) -> None
         assert after - beaten == 3  # one timer, and not one more for each incarnation
 
 
-def test_a_clerk_that_cannot_hear_of_a_write_answers_without_it_and_goes_on() -> None:
+def test_a_store_writer_that_cannot_hear_of_a_write_answers_without_it_and_goes_on() -> None:
     """Invariant 5"""
     with Clumsy(7, haste=0.0) as sim:
         store = Books()
         store.clock = sim.clock
-        clerk = open_office(sim, store, lease_ttl=15.0)
+        writer = open_office(sim, store, lease_ttl=15.0)
         sim.run(1.0)
-        sim.fails_on, sim.failures = "Clerk#2 handles StoreWritten", 4
-        lost = clerk.ask(enter("s1"), block=False)
-        waiting = clerk.ask(enter("s2"), block=False)
+        sim.fails_on, sim.failures = "StoreWriter#2 handles StoreWritten", 4
+        lost = writer.ask(enter("s1"), block=False)
+        waiting = writer.ask(enter("s2"), block=False)
         sim.run(12.0)
 
         assert (sim.failures, sim.stats().dead_letters) == (0, 1)
@@ -565,15 +565,15 @@ def test_a_crash_after_the_books_were_closed_opens_them_not_again() -> None:
     with Clumsy(7, haste=0.0) as sim:
         store = Books()
         store.clock = sim.clock
-        clerk = open_office(sim, store, lease_ttl=15.0)
+        writer = open_office(sim, store, lease_ttl=15.0)
         sim.run(1.0)
-        sim.fails_on, sim.failures = "Clerk#2 handles StoreWritten", 1
-        assert clerk.ask(CloseBooks()) is True
+        sim.fails_on, sim.failures = "StoreWriter#2 handles StoreWritten", 1
+        assert writer.ask(CloseBooks()) is True
         assert sim.stats().restarts == 1
         sim.run(60.0)
         assert store.transactions[-1] == ["retire"]
         with pytest.raises(RoomClosed):
-            clerk.ask(enter("s1"))
+            writer.ask(enter("s1"))
 
 
 # Without a ledger.
@@ -600,14 +600,14 @@ def test_without_a_ledger_a_slow_look_delays_no_other() -> None:
     slow = store.gates["slow"] = Gate()
     store.bad["unknown"] = KeyError("unknown")
     with Runtime(clock=ManualClock()) as runtime:
-        clerk = open_office(runtime, store)
-        waiting = clerk.ask(enter("slow"), block=False)
+        writer = open_office(runtime, store)
+        waiting = writer.ask(enter("slow"), block=False)
         slow.wait_reached()
 
-        assert clerk.ask(enter("s1"), timeout=PATIENCE).sight.version == 2
-        assert clerk.ask(record("s22", 1), timeout=PATIENCE).version == 3
+        assert writer.ask(enter("s1"), timeout=PATIENCE).sight.version == 2
+        assert writer.ask(record("s22", 1), timeout=PATIENCE).version == 3
         with pytest.raises(KeyError):
-            clerk.ask(enter("unknown"), timeout=PATIENCE)
+            writer.ask(enter("unknown"), timeout=PATIENCE)
         assert not waiting.done()
         slow.open()
         assert waiting.get(timeout=PATIENCE).sight.version == 4
@@ -619,8 +619,8 @@ def test_without_a_ledger_a_look_that_takes_too_long_is_refused() -> None:
     slow = store.gates["slow"] = Gate()
     clock = ManualClock()
     with Runtime(clock=clock) as runtime:
-        clerk = open_office(runtime, store, store_timeout=10.0)
-        waiting = clerk.ask(enter("slow"), block=False)
+        writer = open_office(runtime, store, store_timeout=10.0)
+        waiting = writer.ask(enter("slow"), block=False)
         slow.wait_reached()
         clock.advance(10.1)
         with pytest.raises(WorkTimedOut):
@@ -631,8 +631,8 @@ def test_without_a_ledger_a_look_that_takes_too_long_is_refused() -> None:
 def test_without_a_ledger_there_are_no_books_to_close_and_no_beats() -> None:
     clock = ManualClock()
     with Runtime(clock=clock) as runtime:
-        clerk = open_office(runtime, Glass())
-        assert clerk.ask(CloseBooks(), timeout=PATIENCE) is True
+        writer = open_office(runtime, Glass())
+        assert writer.ask(CloseBooks(), timeout=PATIENCE) is True
         clock.advance(3_600.0)
-        assert clerk.ask(enter("s1"), timeout=PATIENCE).sight.version == 2
+        assert writer.ask(enter("s1"), timeout=PATIENCE).sight.version == 2
         assert runtime.stats().failures == 0
