@@ -41,7 +41,7 @@ from greenroom.messages import (
     SweepRoom,
     UseSettings,
 )
-from greenroom.supervisor import Keeper, resident
+from greenroom.supervisor import RootSupervisor, resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,11 +106,11 @@ class Greenroom(RoomEnd):
         self._prepare = prepare
         books, own_store = _keep_books(store, durability)
         context = RoomContext(self.runtime, build, policy, hooks or AgentHooks(), books)
-        keeper = self.runtime.start(Keeper, context, resident)
+        root = self.runtime.start(RootSupervisor, context, resident)
         super().__init__(
             context,
-            keeper,
-            keeper.proxy().start_supervisor().get(),
+            root,
+            root.proxy().start_supervisor().get(),
             own_runtime=self.runtime if runtime is None else None,
             own_store=own_store,
         )

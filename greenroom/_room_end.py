@@ -28,7 +28,7 @@ from greenroom.supervisor import count_cards
 
 if TYPE_CHECKING:
     from greenroom.actors import ActorRef, Future, RoomContext, Runtime
-    from greenroom.supervisor import Keeper
+    from greenroom.supervisor import RootSupervisor
 
 __all__ = ["RoomEnd"]
 
@@ -41,7 +41,7 @@ class RoomEnd(RoomCalls):
     def __init__(
         self,
         context: RoomContext,
-        keeper: ActorRef[Keeper],
+        root: ActorRef[RootSupervisor],
         supervisor: ActorRef[Any],
         *,
         own_runtime: Runtime | None,
@@ -49,7 +49,7 @@ class RoomEnd(RoomCalls):
     ) -> None:
         """`own_runtime` and `own_store` end with the room. `None`: they are somebody else's."""
         super().__init__(context, supervisor)
-        self._keeper = keeper
+        self._root = root
         self._own_runtime = own_runtime
         self._own_store = own_store
         self._report: DrainReport | None = None
@@ -102,7 +102,7 @@ class RoomEnd(RoomCalls):
         self._flush_events(1.0)
         self._last_stats = self._count()
         self._closed = True
-        self._keeper.stop(block=False)
+        self._root.stop(block=False)
         if self._own_runtime is not None:
             self._own_runtime.close(timeout=1.0)
         if self._own_store is not None:

@@ -3,7 +3,7 @@
 The supervisor holds order and bounds. It never takes an agent away: it asks the session to release it,
 and a session in a turn says no.
 
-    Keeper                restarts the other three if they fail
+    RootSupervisor        restarts the other three if they fail
       ├ CacheSupervisor   order and bounds, listeners, drain; restarts sessions that fail
       │   ├ Session       one for each key (`greenroom.actors`)
       │   └ Announcer     one for each listener
@@ -26,6 +26,6 @@ the supervisor sends the messages. Guarantees, with their tests in `tests/`:
 from greenroom.supervisor._books import count_cards
 from greenroom.supervisor._meter import MemoryUnknown, resident
 from greenroom.supervisor.cache import CacheSupervisor
-from greenroom.supervisor.keeper import Keeper
+from greenroom.supervisor.root import RootSupervisor
 
-__all__ = ["CacheSupervisor", "Keeper", "MemoryUnknown", "count_cards", "resident"]
+__all__ = ["CacheSupervisor", "MemoryUnknown", "RootSupervisor", "count_cards", "resident"]

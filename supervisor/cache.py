@@ -4,8 +4,8 @@ It never takes an agent away and never runs a hook. It asks a session to release
 until that has answered. What it knows of sessions it reads on their cards, when it matters; sessions
 tell it when they got an agent or let it go, and nothing of a warm turn.
 
-What if it crashes? The keeper starts the next incarnation with the counters, the listeners, the drain
-and whoever waits for an answer. The order is read from the cards.
+What if it crashes? The root supervisor starts the next incarnation with the counters, the listeners, the
+drain and whoever waits for an answer. The order is read from the cards.
 """
 
 from __future__ import annotations

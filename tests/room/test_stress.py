@@ -196,7 +196,7 @@ def test_sessions_that_came_and_went_leave_nothing_behind() -> None:
         late = things()
 
         assert room.stats().known == 0
-        assert len(ActorRegistry.get_all()) == before + 2  # the keeper and the supervisor
+        assert len(ActorRegistry.get_all()) == before + 2  # the root supervisor and the supervisor
         assert late - early < 1000, f"{late - early} objects more after 3,000 sessions more"
 
 

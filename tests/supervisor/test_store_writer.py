@@ -23,7 +23,7 @@ from greenroom.messages import (
     PinLease,
     RecordTurn,
 )
-from greenroom.supervisor import Keeper
+from greenroom.supervisor import RootSupervisor
 from greenroom.supervisor.store_writer import MOST_AT_ONCE, StoreHangs, StoreWriter
 from tests.actors.actors import PATIENCE, Gate
 from tests.room.agents import until
@@ -97,7 +97,7 @@ class Books(Shelf):
             raise self.bad[session_id]
 
 
-class Office(Keeper):
+class Office(RootSupervisor):
     """Keeps a store writer, and nobody else."""
 
     def start_writer(self) -> ActorRef[StoreWriter]:

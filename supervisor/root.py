@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from greenroom.actors.session.context import RoomContext
     from greenroom.messages import ChildFailed
 
-__all__ = ["Keeper"]
+__all__ = ["RootSupervisor"]
 
 
-class Keeper(Actor):
+class RootSupervisor(Actor):
     """Starts those that a room has one of, and restarts them if they fail.
 
     A room without them is no room, so they are never given up. A message on which one fails again and
