@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pykka
 
 from greenroom.actors import GreenroomError, NotRecorded, RoomClosed, RuntimeClosed
-from greenroom.actors.session.errands import Errands
+from greenroom.actors.session.slow_work import SlowWork
 from greenroom.messages import BuildHere, GiveBackTurn, OpenSession, WithdrawTurn
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class RoomCalls:
                 # It ended before it came to this. The supervisor knows, or hears of it first.
                 session = self._open(key)
         if isinstance(answer, BuildHere):
-            answer = Errands(self._context, key, session).build_here(request, answer)
+            answer = SlowWork(self._context, key, session).build_here(request, answer)
         return cast("TurnGranted", answer)
 
     async def _begin_async(self, key: str, request: BeginTurn) -> TurnGranted:

@@ -3,7 +3,7 @@
     a turn is to begin     EnterStore: is the session id this room's, and does the agent know all of it?
                            Not asked if this room had it a moment ago and a glance shows nothing new
     a turn has ended       RecordTurn: its generation is in the ledger before whoever ran it goes on
-    a commit               IntendCommit, the hook, RecordCommit (in `errands.py`)
+    a commit               IntendCommit, the hook, RecordCommit (in `slow_work.py`)
 
 What is asked of the store writer, who does the writing, is an effect of the session like any other: the
 request itself. Its answer comes as `Answered`, with the request, which names what it is about: the

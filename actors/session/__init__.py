@@ -3,7 +3,7 @@
     session ── has ──> machine        whose turn it is, where the agent is, how agents leave (`machine`)
                        generations    what was completed, what is committed (`lifecycle`)
                        card           what others may read of it (`card`)
-                       errands        slow work: workers, loops, the caller's thread (`errands`)
+                       slow work      on workers, loops, the caller's thread (`slow_work`)
 
 A message goes to the machine, which returns effects; the actor performs them. A warm turn is no message:
 its caller's thread takes one short step at either end, with the session's baton in hand.

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from greenroom.actors.errors import text_of
 from greenroom.actors.ledger.coherence import Remembered
 from greenroom.actors.session._callers import Callers
-from greenroom.actors.session.errands import Errands
 from greenroom.actors.session.hooks import forget_transcript
 from greenroom.actors.session.resources import BuildContext, Resources, Settings
+from greenroom.actors.session.slow_work import SlowWork
 from greenroom.messages import (
     AgentBuilt,
     AgentClosed,
@@ -65,8 +65,8 @@ class Agents:
         return Callers(self._actor, self._context, self._state)
 
     @property
-    def _slow_work(self) -> Errands:
-        return Errands(self._context, self._state.key, self._actor.actor_ref)
+    def _slow_work(self) -> SlowWork:
+        return SlowWork(self._context, self._state.key, self._actor.actor_ref)
 
     # Builds.
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.errors import LostOwnership, text_of
 from greenroom.actors.session._callers import Callers
-from greenroom.actors.session.errands import Errands
 from greenroom.actors.session.lifecycle import Generation
 from greenroom.actors.session.machine import CommitState
+from greenroom.actors.session.slow_work import SlowWork
 from greenroom.messages import (
     AgentRetained,
     CommitEnded,
@@ -117,7 +117,7 @@ class Commits:
         if state.drain is not None:
             left = max(state.drain.deadline + GRACE - self._actor.runtime.clock(), 0.01)
             timeout = left if timeout is None else min(timeout, left)
-        Errands(context, state.key, self._actor.actor_ref).commit(
+        SlowWork(context, state.key, self._actor.actor_ref).commit(
             state.attempt, hook or _nothing_to_call, timeout, held.loop, _entry(effect)
         )
         return []

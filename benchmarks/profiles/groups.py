@@ -11,7 +11,7 @@ GROUPS = {
     "decisions (stage, generations, eviction)": (
         r"actors/(stage|_stage_exits|lifecycle|effects|coherence)\.py|supervisor/(eviction|drain)\.py"
     ),
-    "session actor": r"actors/(session|_session_\w+|errands|hooks|holding|resources|context)\.py",
+    "session actor": r"actors/(session|_session_\w+|slow_work|hooks|holding|resources|context)\.py",
     "supervisor": r"greenroom/supervisor/",
     "messages (their constructors)": r"constructor of|greenroom/messages/|<string>",
     "runtime (mailboxes, futures, threads)": r"greenroom/actors/",

@@ -1,7 +1,7 @@
 """The slow work of a session: what runs on workers or event loops, and how its outcome comes back.
 
-Each errand tells its session itself how it ended, in time or late; what it raises never gets out of it,
-`SystemExit` neither. The future of the work only tells what the errand could not: that it was never
+Each piece tells its session itself how it ended, in time or late; what it raises never gets out of it,
+`SystemExit` neither. The future of the work only tells what that could not: that it was never
 begun, or is stuck. A late outcome names its incarnation, and the session knows what to do with it.
 """
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from greenroom.actors.session.resources import BuildContext
     from greenroom.messages import BeginTurn, BuildHere, Request, TurnGranted
 
-__all__ = ["Errands"]
+__all__ = ["SlowWork"]
 
 logger = logging.getLogger("greenroom.actors")
 
@@ -56,7 +56,7 @@ PUT_OFF = object()
 """What a commit returns that was not to begin."""
 
 
-class Errands:
+class SlowWork:
     """Sends a session's slow work on its way."""
 
     __slots__ = ("_key", "_ref", "_room", "_shown")
@@ -219,13 +219,13 @@ class Errands:
     def tear_down(
         self,
         incarnation: int,
-        tenant: HeldAgent,
+        held: HeldAgent,
         hooks: list[tuple[str, Callable[[], Any]]],
         *,
         close: bool,
     ) -> None:
         """Call the hooks of a release or of a close. `TeardownEnded` comes back, once."""
-        runtime, agent, loop = self._room.runtime, tenant.agent, usable(tenant.loop)
+        runtime, agent, loop = self._room.runtime, held.agent, usable(held.loop)
         began = runtime.clock()
 
         def ended(errors: tuple[tuple[str, BaseException], ...]) -> None:
