@@ -56,7 +56,7 @@ class Entrance:
     lease: Any = None
     """How the session id stands in the ledger, and whether this room has it now. `None`: no ledger."""
 
-    sight: Any = None
+    seen: Any = None
     """What was seen of its transcript. `None`: the store knows no such session."""
 
     home: Any = None

@@ -6,6 +6,6 @@ transcript, `_bound_store` is the store as a session's agents get it.
 
 from greenroom.actors.ledger._bound_store import BoundStore, Fences
 from greenroom.actors.ledger.bookkeeping import Bookkeeping
-from greenroom.actors.ledger.coherence import Remembered, Sight
+from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
 
-__all__ = ["Bookkeeping", "BoundStore", "Fences", "Remembered", "Sight"]
+__all__ = ["Bookkeeping", "BoundStore", "Fences", "Remembered", "TranscriptVersion"]

@@ -1,7 +1,7 @@
 """What a session does only where there is a store. `accounts` decides; this asks, and sets timers.
 
     a turn is to begin     EnterStore: is the session id this room's, and does the agent know all of it?
-                           Not asked if this room had it a moment ago and a glance shows nothing new
+                           Not asked if this room had it a moment ago and a peek shows nothing new
     a turn has ended       RecordTurn: its generation is in the ledger before whoever ran it goes on
     a commit               IntendCommit, the hook, RecordCommit (in `slow_work.py`)
 
@@ -55,7 +55,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from greenroom.actors.ledger.accounts import Account, Opened
     from greenroom.actors.ledger.bookkeeping import Bookkeeping
-    from greenroom.actors.ledger.coherence import Remembered, Sight
+    from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
     from greenroom.actors.runtime._actor import Actor
     from greenroom.actors.runtime._reply import Reply
     from greenroom.actors.runtime._timers import Timer
@@ -100,14 +100,14 @@ class LedgerState:
         "holder",
         "lease_timer",
         "recoveries",
-        "sight",
+        "seen",
         "trouble",
     )
 
     def __init__(self, key: str, owner: str) -> None:
         self.accounts = Accounts(key)
         self.fences = Fences(owner)
-        self.sight: Sight | None = None
+        self.seen: TranscriptVersion | None = None
         """What was last seen of the transcript of the turn that is to begin."""
         self.holder: str | None = None
         """Which other room was last seen to have the session."""
@@ -189,13 +189,13 @@ class Ledger:
         books = self._books
         if books.ledger and not self._accounts.holds(session_id, self._now(), self._linger()):
             return None
-        sight = books.glance(session_id)
+        seen = books.peek(session_id)
         home_id = self._home_beside(session_id)
-        home = None if home_id is None else books.glance(home_id)
-        if sight is None or (home_id is not None and home is None):
+        home = None if home_id is None else books.peek(home_id)
+        if seen is None or (home_id is not None and home is None):
             return None
-        self._known.sight = sight
-        return verdict(session_id, self._remembered(), sight, home)
+        self._known.seen = seen
+        return verdict(session_id, self._remembered(), seen, home)
 
     def _home_beside(self, session_id: str) -> str | None:
         """The session id that the agent was built for, if it is another one."""
@@ -249,7 +249,7 @@ class Ledger:
     ) -> Entry:
         known = self._known
         if entrance is None:
-            known.sight, known.trouble = None, error
+            known.seen, known.trouble = None, error
             self._store_failed(session_id, "begin", error)
             self._watch_lease()
             # At worst one stale turn. But what this room knows nothing of could not be recorded, either.
@@ -259,24 +259,24 @@ class Ledger:
         if entry is Entry.HELD:
             known.holder = entrance.lease.owner
         else:
-            known.holder, known.sight = None, entrance.sight
+            known.holder, known.seen = None, entrance.seen
         return entry
 
     # A turn has ended.
 
     def ends_at_once(self, turn: BeginTurn) -> bool:
-        """Whether nothing is to be recorded, and a glance tells what the agent knows now."""
+        """Whether nothing is to be recorded, and a peek tells what the agent knows now."""
         if self._books.ledger or turn is not self._state.machine.turn:
             return False
-        sight = self._books.glance(turn.session_id)
-        if sight is not None:
-            self._remember(turn.session_id, sight)
-        return sight is not None
+        seen = self._books.peek(turn.session_id)
+        if seen is not None:
+            self._remember(turn.session_id, seen)
+        return seen is not None
 
-    def _remember(self, session_id: str, sight: Sight | None) -> None:
+    def _remember(self, session_id: str, seen: TranscriptVersion | None) -> None:
         remembered = self._remembered()
         if remembered is not None:
-            remembered.remember(session_id, sight)
+            remembered.remember(session_id, seen)
 
     def record(self, effect: effects_of.Record) -> Effects:
         """Have the store told that a turn has ended."""

@@ -30,7 +30,7 @@ from greenroom.messages import DisclaimSession, EnterStore, HandOver, PinLease, 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from greenroom.actors.ledger.coherence import Remembered, Sight
+    from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
     from greenroom.actors.session.machine.data import SessionData
     from greenroom.messages import Entrance, Request
 
@@ -316,10 +316,13 @@ class Accounts:
 
 
 def verdict(
-    session_id: str, remembered: Remembered | None, sight: Sight | None, home: Sight | None
+    session_id: str,
+    remembered: Remembered | None,
+    seen: TranscriptVersion | None,
+    home: TranscriptVersion | None,
 ) -> Entry:
     """Whether the agent that is there still knows its transcript, which was seen like this."""
-    stale = remembered is not None and remembered.is_stale(session_id, sight, home)
+    stale = remembered is not None and remembered.is_stale(session_id, seen, home)
     return Entry.STALE if stale else Entry.FRESH
 
 
@@ -332,4 +335,4 @@ def judge(
         return Entry.HELD
     if opened is not None and opened.lost_at not in (None, lease.generation):
         return Entry.STALE  # others have completed turns of it
-    return verdict(session_id, remembered, entrance.sight, entrance.home)
+    return verdict(session_id, remembered, entrance.seen, entrance.home)

@@ -15,7 +15,7 @@ waits; `own_writes(session_id)` and `own_writes_done(session_id)`, how many vers
 adding or has added. `greenroom.store` has all of it. What agents get of it, and what that asks of it in
 turn, is in `_bound_store`.
 
-Only `glance()` is called by actors in their handlers. The rest may be slow, and runs on workers.
+Only `peek()` is called by actors in their handlers. The rest may be slow, and runs on workers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import socket
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom.actors.ledger.coherence import Sight
+from greenroom.actors.ledger.coherence import TranscriptVersion
 from greenroom.messages import Beat, CloseBooks, EnterStore, Entrance, RecordTurn
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Bookkeeping:
 
     # In handlers.
 
-    def glance(self, session_id: str) -> Sight | None:
+    def peek(self, session_id: str) -> TranscriptVersion | None:
         """Look at a session id without waiting for anybody. `None`: it cannot be told so quickly, or the
         store does not know it, or cannot be read: whoever wants to know asks properly."""
         if self._peek is None:
@@ -104,15 +104,19 @@ class Bookkeeping:
             seen = self._peek(session_id)
         except Exception:
             return None
-        return None if seen is None else Sight(seen[0], seen[1], finished, self._begun(session_id))
+        return (
+            None
+            if seen is None
+            else TranscriptVersion(seen[0], seen[1], finished, self._begun(session_id))
+        )
 
     # On workers.
 
-    def look(self, session_id: str) -> Sight:
+    def read(self, session_id: str) -> TranscriptVersion:
         """Look at a session id. Raises if the store does not know it, or cannot tell."""
         finished = self._finished(session_id)
         row = self.store.session(session_id)
-        return Sight(row.version, bool(row.ended), finished, self._begun(session_id))
+        return TranscriptVersion(row.version, bool(row.ended), finished, self._begun(session_id))
 
     def held_for(self, key: str, most: int = 20) -> Sequence[Any]:
         """What the store says of the session ids of a key: for people, so that an error says nothing."""
@@ -127,10 +131,10 @@ class Bookkeeping:
     def answer(self, request: EnterStore | RecordTurn) -> Any:
         """Do what a store without a ledger can do: look."""
         if isinstance(request, RecordTurn):
-            return self.look(request.session_id)
-        home = self._look_home(request.home)
+            return self.read(request.session_id)
+        home = self._read_home(request.home)
         try:
-            return Entrance(sight=self.look(request.session_id), home=home)
+            return Entrance(seen=self.read(request.session_id), home=home)
         except Exception:
             if home is None or not home.ended:
                 raise
@@ -149,13 +153,13 @@ class Bookkeeping:
                 results[at] = write(self, ledger, request)
         for at, request in enumerate(requests):
             if isinstance(request, EnterStore) and request.home is not None:
-                lease, sight = results[at].lease, results[at].sight
-                results[at] = Entrance(lease=lease, sight=sight, home=self._look_home(request.home))
+                lease, seen = results[at].lease, results[at].seen
+                results[at] = Entrance(lease=lease, seen=seen, home=self._read_home(request.home))
         return results
 
-    def _look_home(self, session_id: str | None) -> Sight | None:
+    def _read_home(self, session_id: str | None) -> TranscriptVersion | None:
         try:
-            return None if session_id is None else self.look(session_id)
+            return None if session_id is None else self.read(session_id)
         except Exception:
             return None  # whether it has ended cannot be told
 
@@ -163,10 +167,10 @@ class Bookkeeping:
         session_id = request.session_id
         finished = self._finished(session_id)
         lease = ledger.take(session_id, key=request.key, owner=self.owner)
-        sight = Sight(lease.version, bool(lease.ended), finished, self._begun(session_id))
-        return Entrance(lease=lease, sight=sight)
+        seen = TranscriptVersion(lease.version, bool(lease.ended), finished, self._begun(session_id))
+        return Entrance(lease=lease, seen=seen)
 
-    def _record(self, ledger: Any, request: RecordTurn) -> Sight | None:
+    def _record(self, ledger: Any, request: RecordTurn) -> TranscriptVersion | None:
         session_id = request.session_id
         finished = self._finished(session_id)
         mine = {"owner": self.owner, "epoch": request.epoch, "linger": request.linger}
@@ -174,7 +178,11 @@ class Bookkeeping:
             version = ledger.leave(session_id, **mine)
         else:
             version = ledger.complete(session_id, generation=request.generation, **mine)
-        return None if version is None else Sight(version, False, finished, self._begun(session_id))
+        return (
+            None
+            if version is None
+            else TranscriptVersion(version, False, finished, self._begun(session_id))
+        )
 
     def _call(self, ledger: Any, request: StoreRequest[Any]) -> Any:
         """What is nothing but a call."""

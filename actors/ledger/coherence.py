@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["MOST_REMEMBERED", "Remembered", "Sight"]
+__all__ = ["MOST_REMEMBERED", "Remembered", "TranscriptVersion"]
 
 MOST_REMEMBERED = 8
 """How many session ids an agent's versions are remembered for, besides its home."""
 
 
-class Sight(NamedTuple):
+class TranscriptVersion(NamedTuple):
     """What was seen of a session id in the store."""
 
     version: int
@@ -40,27 +40,29 @@ class Remembered:
 
     def __init__(self, home: str) -> None:
         self.home = home
-        self._marks: dict[str, Sight] = {}
+        self._marks: dict[str, TranscriptVersion] = {}
 
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._marks
 
-    def remember(self, session_id: str, sight: Sight | None) -> None:
+    def remember(self, session_id: str, seen: TranscriptVersion | None) -> None:
         """The agent knows everything up to here. `None`: nobody can tell."""
-        if sight is None:
+        if seen is None:
             self._marks.pop(session_id, None)
             return
-        self._marks[session_id] = sight
+        self._marks[session_id] = seen
         if len(self._marks) > MOST_REMEMBERED + 1:
             del self._marks[next(other for other in self._marks if other not in (self.home, session_id))]
 
-    def is_stale(self, session_id: str, sight: Sight | None, home: Sight | None) -> bool:
+    def is_stale(
+        self, session_id: str, seen: TranscriptVersion | None, home: TranscriptVersion | None
+    ) -> bool:
         """Tell whether the agent must not serve a turn of this session id, seen like this; `home` is
         what was seen of the session id that it was built for, if that is another one."""
         if home is not None and home.ended and session_id != self.home:
             return True
         mark = self._marks.get(session_id)
-        if mark is None or sight is None:
+        if mark is None or seen is None:
             return False
-        grown = sight.version - mark.version
-        return not 0 <= grown <= sight.begun - mark.finished
+        grown = seen.version - mark.version
+        return not 0 <= grown <= seen.begun - mark.finished

@@ -89,7 +89,7 @@ class Agents:
         held.loop = turn.loop
         if state.ledger is not None:
             held.remembered = Remembered(turn.session_id)
-            held.remembered.remember(turn.session_id, state.ledger.sight)
+            held.remembered.remember(turn.session_id, state.ledger.seen)
         waiter = self._callers.of(turn)
         if waiter is not None and turn.here:
             here = BuildHere(incarnation=effect.incarnation, context=context)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from greenroom.actors.ledger.accounts import PINNED, Account, Accounts, Opened, judge, verdict
-from greenroom.actors.ledger.coherence import Remembered, Sight
+from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
 from greenroom.actors.session.machine import Place, SessionMachine
 from greenroom.actors.session.machine.effects import Entry
 from greenroom.messages import (
@@ -279,7 +279,7 @@ def test_an_account_that_the_store_knows_all_of_is_closed_when_nobody_needs_it()
 def test_an_account_that_the_agent_remembers_is_kept() -> None:
     remembered = Remembered("s")
     accounts = accounts_of(account())
-    remembered.remember("s", Sight(1, False))
+    remembered.remember("s", TranscriptVersion(1, False))
     assert tidy(accounts, machine(Place.IDLE), remembered) == []
     assert "s" in accounts.by_id
     remembered.remember("s", None)
@@ -390,18 +390,18 @@ def test_a_session_is_held_until_it_is_not_for_sure() -> None:
 
 def remembering(version: int) -> Remembered:
     remembered = Remembered("s")
-    remembered.remember("s", Sight(version, False))
+    remembered.remember("s", TranscriptVersion(version, False))
     return remembered
 
 
 def test_an_agent_is_stale_if_others_wrote_to_its_transcript() -> None:
-    assert verdict("s", None, Sight(1, False), None) is Entry.FRESH
-    assert verdict("s", remembering(1), Sight(1, False), None) is Entry.FRESH
-    assert verdict("s", remembering(1), Sight(2, False), None) is Entry.STALE
+    assert verdict("s", None, TranscriptVersion(1, False), None) is Entry.FRESH
+    assert verdict("s", remembering(1), TranscriptVersion(1, False), None) is Entry.FRESH
+    assert verdict("s", remembering(1), TranscriptVersion(2, False), None) is Entry.STALE
 
 
 def test_what_another_room_holds_is_held_whatever_the_agent_knows() -> None:
-    entrance = Entrance(lease=Lease(held=False), sight=Sight(2, False))
+    entrance = Entrance(lease=Lease(held=False), seen=TranscriptVersion(2, False))
     assert judge("s", remembering(1), entrance, None) is Entry.HELD
 
 
@@ -409,16 +409,16 @@ def test_what_another_room_holds_is_held_whatever_the_agent_knows() -> None:
 def test_an_agent_is_stale_if_others_completed_turns_of_its_session(
     generation: int, entry: Entry
 ) -> None:
-    entrance = Entrance(lease=Lease(generation=5), sight=Sight(1, False))
+    entrance = Entrance(lease=Lease(generation=5), seen=TranscriptVersion(1, False))
     lost = Opened(anew=True, lost=account(epoch=2, generation=generation))
     assert judge("s", remembering(1), entrance, lost) is entry
 
 
 def test_the_transcript_decides_where_nothing_was_lost() -> None:
-    entrance = Entrance(lease=Lease(), sight=Sight(2, False))
+    entrance = Entrance(lease=Lease(), seen=TranscriptVersion(2, False))
     assert judge("s", remembering(1), entrance, Opened(anew=True)) is Entry.STALE
     assert judge("s", remembering(2), entrance, Opened(anew=False)) is Entry.FRESH
-    assert judge("s", remembering(2), Entrance(sight=Sight(2, False)), None) is Entry.FRESH
+    assert judge("s", remembering(2), Entrance(seen=TranscriptVersion(2, False)), None) is Entry.FRESH
 
 
 # Any order.

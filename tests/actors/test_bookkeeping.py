@@ -14,7 +14,7 @@ import pytest
 from greenroom import LostOwnership
 from greenroom.actors.ledger._bound_store import MOST_FENCES, BoundStore, Fence, Fences
 from greenroom.actors.ledger.bookkeeping import Bookkeeping, check_durability, check_names
-from greenroom.actors.ledger.coherence import Sight
+from greenroom.actors.ledger.coherence import TranscriptVersion
 from greenroom.messages import (
     Beat,
     CloseBooks,
@@ -152,41 +152,41 @@ def test_each_room_has_a_name_of_its_own() -> None:
 # Looking.
 
 
-def test_without_peek_nothing_is_told_at_a_glance() -> None:
-    assert Bookkeeping(OnlySessions()).glance("s") is None
+def test_a_store_that_cannot_peek_tells_nothing_at_once() -> None:
+    assert Bookkeeping(OnlySessions()).peek("s") is None
 
 
 def test_a_store_that_cannot_peek_for_its_database_is_not_peeked_at() -> None:
     store = Peeking()
     store.can_peek = False
-    assert Bookkeeping(store).glance("s") is None
+    assert Bookkeeping(store).peek("s") is None
     assert store.asked == []
 
 
-def test_a_glance_shows_the_version_between_its_own_writes() -> None:
+def test_a_peek_shows_the_version_between_its_own_writes() -> None:
     """H1: what is finished is counted before the look, what is begun after it."""
     store = Peeking()
-    assert Bookkeeping(store).glance("s") == Sight(3, False, 4, 5)
+    assert Bookkeeping(store).peek("s") == TranscriptVersion(3, False, 4, 5)
     assert store.asked == ["finished", "peek", "begun"]
     store.rows["s"].ended = 12.5
-    assert Bookkeeping(store).glance("s") == Sight(3, True, 4, 5)
+    assert Bookkeeping(store).peek("s") == TranscriptVersion(3, True, 4, 5)
 
 
-def test_a_glance_at_what_is_not_known_or_not_readable_tells_nothing() -> None:
+def test_a_peek_at_what_is_not_known_or_not_readable_tells_nothing() -> None:
     """H5"""
     store = Peeking()
     books = Bookkeeping(store)
-    assert books.glance("unknown") is None
+    assert books.peek("unknown") is None
     store.trouble = OSError("no route")
-    assert books.glance("s") is None
+    assert books.peek("s") is None
 
 
 def test_a_look_raises_what_the_store_raises() -> None:
     """H5"""
     books = Bookkeeping(OnlySessions())
-    assert books.look("s") == Sight(3, False, 0, 0)
+    assert books.read("s") == TranscriptVersion(3, False, 0, 0)
     with pytest.raises(KeyError):
-        books.look("unknown")
+        books.read("unknown")
 
 
 def test_without_a_ledger_requests_are_answered_with_a_look() -> None:
@@ -195,12 +195,12 @@ def test_without_a_ledger_requests_are_answered_with_a_look() -> None:
     books = Bookkeeping(store)
 
     entrance = books.answer(EnterStore(session_id="s", key="a", home="home"))
-    assert (entrance.lease, entrance.sight) == (None, Sight(3, False))
-    assert entrance.home == Sight(1, True)
+    assert (entrance.lease, entrance.seen) == (None, TranscriptVersion(3, False))
+    assert entrance.home == TranscriptVersion(1, True)
     assert books.answer(EnterStore(session_id="s", key="a")).home is None
-    assert books.answer(RecordTurn(session_id="s", epoch=0, generation=None, linger=2.0)) == Sight(
-        3, False
-    )
+    assert books.answer(
+        RecordTurn(session_id="s", epoch=0, generation=None, linger=2.0)
+    ) == TranscriptVersion(3, False)
 
 
 def test_what_the_store_says_of_a_key_is_never_an_error(store: Store) -> None:
@@ -238,7 +238,13 @@ def test_everything_is_written_in_one_transaction_in_order_of_sessions() -> None
         ("pin", "b"),
     ]
     assert [entry[-1]["generation"] for entry in store.log[1:3]] == [1, 2]
-    assert results == [Sight(9, False), Sight(9, False), True, Sight(9, False), True]
+    assert results == [
+        TranscriptVersion(9, False),
+        TranscriptVersion(9, False),
+        True,
+        TranscriptVersion(9, False),
+        True,
+    ]
 
 
 def test_each_request_is_what_the_ledger_is_told() -> None:
@@ -289,7 +295,7 @@ def test_that_the_room_lives_is_written_first_and_that_it_has_nothing_any_more_l
         FindOrphans(limit=1),
         Beat(ttl=12.0),
     ]
-    assert Bookkeeping(store).write(requests) == [Sight(9, False), True, [], True]
+    assert Bookkeeping(store).write(requests) == [TranscriptVersion(9, False), True, [], True]
     assert [entry[0] for entry in store.log[1:-1]] == ["beat", "orphans", "complete", "retire"]
 
 
@@ -300,10 +306,10 @@ def test_entering_looks_at_home_too_and_does_without_if_that_fails() -> None:
     books = Bookkeeping(store)
 
     [entrance] = books.write([EnterStore(session_id="s", key="a", home="home")])
-    assert (entrance.lease.held, entrance.sight, entrance.home) == (
+    assert (entrance.lease.held, entrance.seen, entrance.home) == (
         True,
-        Sight(8, False),
-        Sight(1, True),
+        TranscriptVersion(8, False),
+        TranscriptVersion(1, True),
     )
     [entrance] = books.write([EnterStore(session_id="s", key="a", home="unknown")])
     assert (entrance.lease.held, entrance.home) == (True, None)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from greenroom.actors.ledger.coherence import MOST_REMEMBERED, Remembered, Sight
+from greenroom.actors.ledger.coherence import MOST_REMEMBERED, Remembered, TranscriptVersion
 
 
-def seen(version: int, *, own: int = 0, ended: bool = False) -> Sight:
+def seen(version: int, *, own: int = 0, ended: bool = False) -> TranscriptVersion:
     """What was seen while this process wrote nothing: its writes can be told exactly."""
-    return Sight(version, ended, finished=own, begun=own)
+    return TranscriptVersion(version, ended, finished=own, begun=own)
 
 
 def remembered(version: int = 5, *, own: int = 0) -> Remembered:
@@ -22,8 +22,8 @@ def remembered(version: int = 5, *, own: int = 0) -> Remembered:
     return made
 
 
-def is_stale(made: Remembered, sight: Sight | None, session_id: str = "s") -> bool:
-    return made.is_stale(session_id, sight, None)
+def is_stale(made: Remembered, seen: TranscriptVersion | None, session_id: str = "s") -> bool:
+    return made.is_stale(session_id, seen, None)
 
 
 def test_an_agent_whose_transcript_did_not_change_is_reused() -> None:
@@ -48,14 +48,14 @@ def test_an_own_write_may_be_in_the_version_that_is_remembered_or_not() -> None:
     """H1: it was under way when the store was looked at, and is over now."""
     for version in (5, 6):
         made = Remembered("s")
-        made.remember("s", Sight(version, ended=False, finished=0, begun=1))
+        made.remember("s", TranscriptVersion(version, ended=False, finished=0, begun=1))
         assert not is_stale(made, seen(6, own=1))
 
 
 def test_an_own_write_may_be_in_the_version_that_is_seen_or_not() -> None:
     """H1: it is under way now."""
     for version in (5, 6):
-        assert not is_stale(remembered(5), Sight(version, ended=False, finished=0, begun=1))
+        assert not is_stale(remembered(5), TranscriptVersion(version, ended=False, finished=0, begun=1))
 
 
 def test_a_write_of_another_process_makes_an_agent_stale() -> None:
@@ -188,8 +188,8 @@ class TranscriptMachine(RuleBasedStateMachine):
         self.foreign += 1
         self.version += 1
 
-    def look(self) -> Sight:
-        return Sight(self.version, ended=False, finished=self.finished, begun=self.begun)
+    def look(self) -> TranscriptVersion:
+        return TranscriptVersion(self.version, ended=False, finished=self.finished, begun=self.begun)
 
     @rule(data=st.data())
     def remember(self, data: st.DataObject) -> None:

@@ -604,13 +604,13 @@ def test_without_a_ledger_a_slow_look_delays_no_other() -> None:
         waiting = writer.ask(enter("slow"), block=False)
         slow.wait_reached()
 
-        assert writer.ask(enter("s1"), timeout=PATIENCE).sight.version == 2
+        assert writer.ask(enter("s1"), timeout=PATIENCE).seen.version == 2
         assert writer.ask(record("s22", 1), timeout=PATIENCE).version == 3
         with pytest.raises(KeyError):
             writer.ask(enter("unknown"), timeout=PATIENCE)
         assert not waiting.done()
         slow.open()
-        assert waiting.get(timeout=PATIENCE).sight.version == 4
+        assert waiting.get(timeout=PATIENCE).seen.version == 4
 
 
 def test_without_a_ledger_a_look_that_takes_too_long_is_refused() -> None:
@@ -634,5 +634,5 @@ def test_without_a_ledger_there_are_no_books_to_close_and_no_beats() -> None:
         writer = open_office(runtime, Glass())
         assert writer.ask(CloseBooks(), timeout=PATIENCE) is True
         clock.advance(3_600.0)
-        assert writer.ask(enter("s1"), timeout=PATIENCE).sight.version == 2
+        assert writer.ask(enter("s1"), timeout=PATIENCE).seen.version == 2
         assert runtime.stats().failures == 0
