@@ -168,14 +168,14 @@ class SessionEffects(SessionBase):
     def _have_it_built(self, waiter: Waiter, here: BuildHere) -> None:
         """Its caller waits for the agent anyway, and builds it: no thread need be woken."""
         self._answer(waiter, here)
-        waiter.reply = None
+        waiter.reply, waiter.builds = None, here.incarnation
         self._have_it_given_up(waiter)
 
     def _have_it_given_up(self, waiter: Waiter) -> None:
         """Should its caller take too long to build."""
         timeout = self._board.policy.build_timeout
         if timeout is not None:
-            late = _given_up(self._state.stage.building, timeout)
+            late = _given_up(waiter.builds, timeout)
             waiter.timer = self.call_later(timeout, late)
 
     def _store_for_agents(self) -> Any:
