@@ -6,8 +6,8 @@ tells the supervisor to look at it if that has to know: a notice that is lost to
 does no harm. A warm turn is no message: it takes one short step at either end.
 
 What if the actor crashes? Everything it knows is in one `SessionState`, which the supervisor hands to
-the next incarnation of the actor, together with the message that was not handled. Effects that were
-decided and not performed are in there too, and come first. Timers are set anew. The mailbox, deferred
+the next incarnation of the actor. That sets timers anew, and goes on with the effects that were decided
+and not performed, or with the message that was not handled (`Actor.do()`). The mailbox, deferred
 replies, and slow work under way are untouched by a restart: they know the reference, which stays.
 """
 
