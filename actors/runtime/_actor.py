@@ -120,10 +120,6 @@ class Actor(pykka.Actor):
         mailbox.stop()
         mailbox.replying = replying
 
-    def on_left(self, message: Any) -> None:
-        """Handle a message that was left for when the actor runs anyway. By default like any other."""
-        self.on_receive(message)
-
     # Deciding first, acting then.
 
     def do(self, effects: Iterable[Any]) -> None:

@@ -40,7 +40,7 @@ from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
 from tests.room.agents import succeeds_in_a_fork, wait_dead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from greenroom import BuildContext, Event
 
@@ -192,7 +192,7 @@ def test_a_turn_that_was_abandoned_in_a_generator_does_not_keep_a_room_from_its_
     """D1"""
     room = Greenroom(build)
 
-    def pieces() -> Iterator[str]:
+    def pieces() -> Generator[str, None, None]:
         with room.turn("telegram:1") as turn:
             yield turn.agent.key
 
