@@ -27,6 +27,7 @@ __all__ = [
     "SessionFailed",
     "StoreAway",
     "TurnTimeout",
+    "text_of",
 ]
 
 
@@ -82,3 +83,8 @@ class SessionFailed(GreenroomError):
 
 class NotSettled(GreenroomError, TimeoutError):
     """Builds, commits, releases or closes are still under way."""
+
+
+def text_of(error: BaseException) -> str:
+    """An exception in one line, also if it says nothing."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

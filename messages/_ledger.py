@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from greenroom.messages._protocol import Notice, Request, message
 
 if TYPE_CHECKING:
-    from greenroom.messages._session import BeginTurn
+    pass
 
 __all__ = [
     "Beat",
-    "BooksClosed",
     "CloseBooks",
     "DisclaimSession",
     "EnterAgain",
@@ -24,26 +23,17 @@ __all__ = [
     "FailRecovery",
     "FindOrphans",
     "HandOver",
-    "HandedOver",
     "IntendCommit",
-    "LeasePinned",
-    "LeaseTaken",
     "LookAtLease",
     "LookForOrphans",
-    "OrphanOpened",
-    "OrphansFound",
     "PinLease",
     "RecordCommit",
     "RecordTurn",
     "RecoverSession",
-    "RecoveryEnded",
     "RenewLeases",
     "Rescued",
     "RetryRecord",
-    "SessionDisclaimed",
-    "StoreAnswered",
     "StoreWritten",
-    "TurnRecorded",
 ]
 
 
@@ -73,6 +63,9 @@ class EnterStore(Request[Entrance]):
     home: str | None = None
     """Look at this one, too."""
 
+    ticket: int = 0
+    """Which of the session's questions it is. 0: it is asked for a recovery."""
+
 
 @message()
 class PinLease(Request[bool]):
@@ -93,6 +86,12 @@ class RecordTurn(Request[Any]):
 
     linger: float
     """For how many seconds the session id stays with this room."""
+
+    turn: Any = None
+    """`None`: it is recorded after the fact."""
+
+    asked: float = 0.0
+    """When, on the runtime's clock."""
 
 
 @message()
@@ -184,16 +183,6 @@ class StoreWritten(Notice):
 
 
 @message()
-class StoreAnswered(Notice):
-    """The answer to `EnterStore`, or why there is none."""
-
-    ticket: int
-    session_id: str
-    entrance: Entrance | None
-    error: BaseException | None
-
-
-@message()
 class EnterAgain(Notice):
     """Ask the store again for the turn that is to begin."""
 
@@ -203,50 +192,6 @@ class EnterAgain(Notice):
 @message()
 class LookAtLease(Notice):
     """See to it that a turn does not outlast the room's hold on its session id."""
-
-
-@message()
-class HandedOver(Notice):
-    """The answer to `HandOver`."""
-
-    session_id: str
-    epoch: int
-    error: BaseException | None
-
-
-@message()
-class SessionDisclaimed(Notice):
-    """The answer to `DisclaimSession`."""
-
-    session_id: str
-    error: BaseException | None
-
-
-@message()
-class LeasePinned(Notice):
-    """The answer to `PinLease`."""
-
-    session_id: str
-    epoch: int
-    held: bool
-    error: BaseException | None
-
-
-@message()
-class TurnRecorded(Notice):
-    """The answer to `RecordTurn`."""
-
-    turn: BeginTurn | None
-    """`None`: it was recorded after the fact."""
-
-    session_id: str
-    epoch: int
-    generation: int | None
-    asked: float
-    """When it was asked for."""
-
-    sight: Any
-    error: BaseException | None
 
 
 @message()
@@ -279,15 +224,6 @@ class RecoverSession(Request[Rescued]):
     """How often that has failed before."""
 
 
-@message()
-class LeaseTaken(Notice):
-    """The answer to `EnterStore`, asked for a recovery."""
-
-    session_id: str
-    entrance: Entrance | None
-    error: BaseException | None
-
-
 # What the one who recovers hears.
 
 
@@ -296,34 +232,4 @@ class LookForOrphans(Notice):
     """It is time to look for what other rooms have left."""
 
 
-@message()
-class OrphansFound(Notice):
-    """The answer to `FindOrphans`."""
-
-    rows: list[Any]
-    error: BaseException | None
-
-
-@message()
-class OrphanOpened(Notice):
-    """The session actor of an orphan is there, or could not be had."""
-
-    session_id: str
-    ref: Any
-    error: BaseException | None
-
-
-@message()
-class RecoveryEnded(Notice):
-    """The answer to `RecoverSession`."""
-
-    session_id: str
-    settled: bool
-
-
 # What the supervisor hears.
-
-
-@message()
-class BooksClosed(Notice):
-    """The clerk has handed everything over."""

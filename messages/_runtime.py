@@ -6,9 +6,22 @@ from typing import Any
 
 import pykka
 
-from greenroom.messages._protocol import message
+from greenroom.messages._protocol import Notice, message
 
-__all__ = ["ChildFailed", "StopActor"]
+__all__ = ["Answered", "ChildFailed", "StopActor"]
+
+
+@message(eq=False)
+class Answered(Notice):
+    """What an actor has asked another is answered: see `ask_and_hear()`."""
+
+    request: Any
+    value: Any = None
+    error: BaseException | None = None
+    """Why there is no answer."""
+
+    def __str__(self) -> str:
+        return f"Answered({type(self.request).__name__})"
 
 
 @message()

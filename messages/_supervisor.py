@@ -40,6 +40,8 @@ class OpenSession(Request[Any]):
     """Return the reference of the session actor of this key, starting it if there is none."""
 
     key: str
+    session_id: str | None = None
+    """What is to be recovered there, for the one who asks."""
 
 
 # From sessions.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import pykka
-
+from greenroom.actors.runtime._answers import ask_and_hear
 from greenroom.messages import (
     AbandonSession,
-    BooksClosed,
+    Answered,
     CloseBooks,
     DrainDeadline,
     DrainReport,
@@ -96,17 +95,12 @@ class SupervisorDrain(SupervisorBounds):
 
     def _close_books(self) -> None:
         """Hand everything over to other rooms, where there is a store."""
-        clerk = self._board.clerk
-        try:
-            if clerk is not None:
-                closed = clerk.ask(CloseBooks(), block=False)
-                self.pipe_to_self(closed, lambda _: BooksClosed(), lambda _: BooksClosed())
-        except pykka.ActorDeadError:
-            clerk = None
-        if clerk is None:
+        if self._board.clerk is None:
             self._answer_drain()
+        else:
+            ask_and_hear(self, self._board.clerk, CloseBooks())
 
-    def _books_closed(self, _: BooksClosed) -> None:
+    def _books_closed(self, _: Answered) -> None:
         self._answer_drain()
 
     def _answer_drain(self) -> None:

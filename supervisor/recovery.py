@@ -4,7 +4,7 @@ room answers for.
     LookForOrphans   when the room is opened, and twice for every `lease_ttl`: which are there?
     RecoverSession   to the session actor of each, a few at a time: it takes the session id over, builds
                      an agent for nothing else, has it commit, and lets it go
-    RecoveryEnded    the next one, please
+    … answered       the next one, please
 
 Who else is looking does not matter: of two rooms that find the same orphan, the store gives it to one.
 What fails is in the ledger too, with when it may be tried again, so that neither a restart nor another
@@ -17,17 +17,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pykka
-
 from greenroom.actors import Actor
+from greenroom.actors.runtime._answers import ask_and_hear
 from greenroom.messages import (
+    Answered,
     FindOrphans,
     LookForOrphans,
     OpenSession,
-    OrphanOpened,
-    OrphansFound,
     RecoverSession,
-    RecoveryEnded,
 )
 
 if TYPE_CHECKING:
@@ -91,27 +88,19 @@ class Recovery(Actor):
         free = self._board.policy.recover_at_once - len(state.under_way)
         if state.looking or free <= 0 or clerk is None or self._board.draining:
             return
-        try:
-            # Those that are under way may be among them, if their rooms have not been heard of yet.
-            limit = free + len(state.under_way) + len(state.passed_over)
-            found = clerk.ask(FindOrphans(limit=limit), block=False)
-        except pykka.ActorDeadError:
-            return
         state.looking = True
-        self.pipe_to_self(
-            found,
-            lambda rows: OrphansFound(rows=rows, error=None),
-            lambda error: OrphansFound(rows=[], error=error),
-        )
+        # Those that are under way may be among them, if their rooms have not been heard of yet.
+        limit = free + len(state.under_way) + len(state.passed_over)
+        ask_and_hear(self, clerk, FindOrphans(limit=limit))
 
-    def _orphans_found(self, message: OrphansFound) -> None:
+    def _orphans_found(self, message: Answered) -> None:
         state = self._state
         state.looking = False
-        supervisor = self._board.supervisor
-        if message.error is not None or supervisor is None or self._board.draining:
+        if message.error is not None or self._board.draining:
             return  # the clerk has said so, and there is another time
-        state.passed_over &= {row.session_id for row in message.rows}
-        for row in sorted(message.rows, key=lambda row: row.session_id in state.passed_over):
+        rows = message.value
+        state.passed_over &= {row.session_id for row in rows}
+        for row in sorted(rows, key=lambda row: row.session_id in state.passed_over):
             if row.session_id in state.under_way:
                 continue
             if len(state.under_way) >= self._board.policy.recover_at_once:
@@ -124,49 +113,37 @@ class Recovery(Actor):
                 row.generation - row.committed,
                 session_id,
             )
-            self._open(row.key, session_id)
+            request = OpenSession(key=row.key, session_id=session_id)
+            ask_and_hear(self, self._board.supervisor, request)
 
-    def _open(self, key: str, session_id: str) -> None:
-        assert self._board.supervisor is not None
-
-        def opened(ref: Any, error: BaseException | None) -> OrphanOpened:
-            return OrphanOpened(session_id=session_id, ref=ref, error=error)
-
-        try:
-            future = self._board.supervisor.ask(OpenSession(key=key), block=False)
-        except pykka.ActorDeadError as error:
-            self.actor_ref.tell(opened(None, error))
-            return
-        self.pipe_to_self(future, lambda ref: opened(ref, None), lambda error: opened(None, error))
-
-    def _orphan_opened(self, message: OrphanOpened) -> None:
-        session_id = message.session_id
+    def _opened(self, message: Answered) -> None:
+        session_id = message.request.session_id
         row = self._state.under_way.get(session_id)
-        try:
-            if row is None or message.ref is None:
-                raise pykka.ActorDeadError
-            request = RecoverSession(session_id=session_id, epoch=row.epoch, tries=row.tries)
-            recovered = message.ref.ask(request, block=False)
-        except pykka.ActorDeadError:
+        if row is None or message.value is None:
             self._state.under_way.pop(session_id, None)  # it has just ended: there is another time
             return
-        self.pipe_to_self(
-            recovered,
-            lambda rescued: RecoveryEnded(session_id=session_id, settled=rescued.settled),
-            lambda _: RecoveryEnded(session_id=session_id, settled=False),
-        )
+        request = RecoverSession(session_id=session_id, epoch=row.epoch, tries=row.tries)
+        ask_and_hear(self, message.value, request)
 
-    def _recovery_ended(self, message: RecoveryEnded) -> None:
-        self._state.under_way.pop(message.session_id, None)
-        if message.settled:
-            self._state.passed_over.discard(message.session_id)
+    def _recovered(self, message: Answered) -> None:
+        session_id = message.request.session_id
+        self._state.under_way.pop(session_id, None)
+        if message.value is not None and message.value.settled:
+            self._state.passed_over.discard(session_id)
             self._look_for_orphans()
         else:
-            self._state.passed_over.add(message.session_id)
+            self._state.passed_over.add(session_id)
+
+    def _answered(self, message: Answered) -> None:
+        self._answers[message.request.__class__](self, message)
 
     _handlers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
+        Answered: _answered,
         LookForOrphans: _look_now_and_again,
-        OrphanOpened: _orphan_opened,
-        OrphansFound: _orphans_found,
-        RecoveryEnded: _recovery_ended,
+    }
+
+    _answers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
+        FindOrphans: _orphans_found,
+        OpenSession: _opened,
+        RecoverSession: _recovered,
     }

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
+from greenroom.messages import Answered
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -33,6 +35,8 @@ def describe(message: Any) -> str:
         return f"a look at {'.'.join(message.attr_path)}"
     if kind is ProxySetAttr:
         return f"a change of {'.'.join(message.attr_path)}"
+    if kind is Answered:
+        return f"Answered({message.request.__class__.__name__})"
     return kind.__name__
 
 

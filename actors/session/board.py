@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import pykka
+
 from greenroom.actors.runtime._calls import is_async
 from greenroom.actors.session.hooks import AgentHooks
 from greenroom.actors.session.policy import Policy
@@ -77,6 +79,14 @@ class Board:
         """Whether the supervisor wants to hear of every turn that ends, to look at the memory."""
         self.settling = False
         """Whether the supervisor wants to hear of sessions in which nothing is under way any more."""
+
+    def tell_supervisor(self, message: Any) -> None:
+        """Tell it, if there still is one."""
+        if self.supervisor is not None:
+            try:
+                self.supervisor.actor_inbox.deliver(message)
+            except pykka.ActorDeadError:
+                pass
 
     def weigh(self, key: str, agent: Any) -> int | None:
         """Ask the gateway what an agent weighs. `None` if it does not tell, or fails to."""

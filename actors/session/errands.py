@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from greenroom.actors.runtime._future import Future
     from greenroom.actors.runtime._ref import ActorRef
     from greenroom.actors.runtime._runtime import Runtime
-    from greenroom.actors.session._session_state import Tenant
+    from greenroom.actors.session._session_state import HeldAgent
     from greenroom.actors.session.board import Board
     from greenroom.actors.session.resources import BuildContext
     from greenroom.messages import BeginTurn, BuildHere, Request, TurnGranted
@@ -219,7 +219,7 @@ class Errands:
     def tear_down(
         self,
         incarnation: int,
-        tenant: Tenant,
+        tenant: HeldAgent,
         hooks: list[tuple[str, Callable[[], Any]]],
         *,
         close: bool,

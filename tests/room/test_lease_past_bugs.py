@@ -10,7 +10,7 @@ import pytest
 
 from greenroom import Greenroom, NotRecorded, SessionFailed, StoreAway
 from greenroom.actors import ManualClock, Session
-from greenroom.messages import LeaseTaken, StoreAnswered, TurnRecorded
+from greenroom.messages import EnterStore, RecordTurn
 from greenroom.store import open_store
 from tests.crash.databases import sqlite_url
 from tests.room.agents import Cast, look_at, row_of, touch, until
@@ -72,7 +72,7 @@ def wait_open(store: Moody) -> None:
 def doubts_of(room: Greenroom) -> int | None:
     """How often the store was told in vain that `a` is not wanted. `None`: nobody knows of it."""
     ref: Any = room._find("a")
-    return None if ref is None else ref.actor_inbox.actor._state.ledger.doubts.get("a", 0)
+    return None if ref is None else ref.actor_inbox.actor._state.ledger.accounts.doubts.get("a", 0)
 
 
 # What keeps a session in the middle of a turn.
@@ -104,7 +104,7 @@ def test_a_session_that_could_not_be_kept_is_kept_later(stage: Stage) -> None:
     store.trouble = None
     store.refuses.add("pin")
     clock.advance(0.5)
-    until(lambda: ledger_of(room).accounts["a"].loose, "a failure")
+    until(lambda: ledger_of(room).accounts.by_id["a"].loose, "a failure")
     store.refuses.clear()
 
     advance_until(clock, lambda: stage.row().free_at is None, "a session that is kept")
@@ -272,19 +272,19 @@ def test_those_that_failed_wait_behind_those_that_were_never_tried(stage: Stage)
 # What becomes of a session whose actor fails on what the store has answered.
 
 
-def failing_on(message: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every session actor fail whenever it gets such a message."""
+def failing_on(request: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every session actor fail whenever it gets the answer to such a request."""
 
     def fail(_: Session, answer: Any) -> None:
         raise ZeroDivisionError(answer)
 
-    monkeypatch.setitem(Session._handlers, message, fail)
+    monkeypatch.setitem(Session._answers, request, fail)
 
 
 def test_a_session_that_fails_on_being_given_a_session_id_does_not_keep_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing_on(StoreAnswered, monkeypatch)
+    failing_on(EnterStore, monkeypatch)
     room = stage.room(**NEVER)
 
     with pytest.raises(SessionFailed), room.turn("a"):
@@ -299,7 +299,7 @@ def test_a_session_that_fails_on_the_record_of_a_turn_says_so_and_keeps_no_turn(
     """Whoever ran the turn would wait for ever."""
     room = stage.room(**NEVER)
     touch(room, "a")
-    failing_on(TurnRecorded, monkeypatch)
+    failing_on(RecordTurn, monkeypatch)
 
     with pytest.raises(NotRecorded):
         touch(room, "a")
@@ -312,7 +312,7 @@ def test_a_session_that_fails_on_taking_over_what_was_left_lets_the_next_one_be_
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One at a time is recovered: who is never heard of must not hold up the others."""
-    failing_on(LeaseTaken, monkeypatch)
+    failing_on(EnterStore, monkeypatch)
     with stage.store.transaction() as ledger:
         for session_id in ("a", "b"):
             epoch = ledger.take(session_id, key=session_id, owner="dead:1:ab").epoch

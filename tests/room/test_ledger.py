@@ -416,7 +416,7 @@ def test_a_build_that_fails_leaves_uncommitted_turns_to_whoever_recovers_them(st
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transcript is free for another session as soon as its turn has ended."""
-    monkeypatch.setattr("greenroom.actors.session._session_accounts.LINGER", 0.001)
+    monkeypatch.setattr("greenroom.actors.ledger._ledger.LINGER", 0.001)
 
 
 @pytest.mark.usefixtures("eager")
@@ -468,7 +468,7 @@ def test_session_ids_that_nothing_depends_on_are_forgotten(stage: Stage) -> None
     room.evict("a")
     room.settle()
     session: Any = room._board.cards["a"].ref.actor_inbox.actor
-    assert session._state.ledger.accounts == {}
+    assert session._state.ledger.accounts.by_id == {}
     with room.turn("a", session_id="s7") as turn:
         assert not turn.reused
     assert turn.generation == 2
@@ -550,7 +550,7 @@ def test_what_could_not_be_recorded_is_recorded_in_the_background(stage: Stage) 
 
 def tries_of(room: Greenroom) -> int:
     session: Any = room._board.cards["a"].ref.actor_inbox.actor
-    return int(session._state.ledger.accounts["a"].tries)
+    return int(session._state.ledger.accounts.by_id["a"].tries)
 
 
 def test_a_turn_that_is_not_completed_while_the_store_is_away_is_no_error(stage: Stage) -> None:
@@ -614,7 +614,7 @@ def test_a_turn_that_begins_while_the_session_is_being_given_back_keeps_it(stage
     with pytest.raises(StoreAway):
         touch(room, "a")
     session: Any = room._board.cards["a"].ref.actor_inbox.actor
-    until(lambda: session._state.ledger.doubts.get("a") == 1, "a try to give it back, in vain")
+    until(lambda: session._state.ledger.accounts.doubts.get("a") == 1, "a try to give it back, in vain")
     store.trouble = None
     taking = store.at["take"] = stage.cast.gate()
     held = stage.cast.start(room, "a")
@@ -1171,7 +1171,7 @@ def test_a_turn_that_was_being_recorded_when_the_drain_had_its_time_is_in_the_le
     slow.wait_reached()
     held.let_go()
     session: Any = room._board.cards["a"].ref.actor_inbox.actor
-    until(lambda: session._state.stage.place is Place.RECORDING, "the end of the turn")
+    until(lambda: session._state.machine.place is Place.RECORDING, "the end of the turn")
     row_of(room, "a")  # behind that: the clerk has been asked
     report = drain_in_thread(room, 30.0)
     clock.advance(30.95)

@@ -92,7 +92,7 @@ def test_a_session_without_an_agent_keeps_no_table_for_agents(cast: Cast) -> Non
 
         session = room._board.cards["g"].ref.actor_inbox.actor
         assert isinstance(session, Session)
-        assert sys.getsizeof(session._state.tenants) == sys.getsizeof({})
+        assert sys.getsizeof(session._state.agents) == sys.getsizeof({})
 
 
 def test_an_agent_without_release_clients_gets_close(cast: Cast) -> None:

@@ -375,11 +375,11 @@ class World:
             self._check_cap()
 
     def _check_session(self, key: str, session: Session) -> None:
-        stage = session._state.stage
-        generations = stage.generations
-        started = stage.commit is CommitState.STARTED
+        machine = session._state.machine
+        generations = machine.generations
+        started = machine.commit is CommitState.STARTED
         began = generations.in_flight if started and key not in self.started else None
-        if began is not None and began.owner == stage.agent and stage.turn is not None:
+        if began is not None and began.owner == machine.agent and machine.turn is not None:
             raise Violation(f"invariant 1: a commit of {key} began in the middle of its turn")
         (self.started.add if started else self.started.discard)(key)
         now = (generations.generation, generations.committed)
@@ -398,7 +398,7 @@ class World:
         cap, cached = self.room.policy.cap or 0, self.room.keys()
         for key in cached[: max(0, len(cached) - cap)]:
             session = self.room._board.cards[key].ref.actor_inbox.actor
-            if isinstance(session, Session) and not session._state.stage.in_use:
+            if isinstance(session, Session) and not session._state.machine.in_use:
                 raise Violation(f"invariant 2: {key} is beyond the cap of {cap} and not in a turn")
         counted = {key for key in KEYS if key in supervisor._residents}
         if counted != set(cached):

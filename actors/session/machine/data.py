@@ -212,6 +212,10 @@ class SessionData:
         """The departure of this agent, if it is on its way out."""
         return next((d for d in self.departures if d.incarnation == incarnation), None)
 
+    def is_ours(self, incarnation: int) -> bool:
+        """Whether it is in its place or leaving. If not, it was only there for a commit."""
+        return incarnation == self.agent or self.departure(incarnation) is not None
+
     def fits(self, turn: Turn) -> bool:
         """Whether the agent that is there, or being built, is what the turn asks for."""
         return turn.signature is None or turn.signature == self.signature

@@ -1,0 +1,335 @@
+"""The decisions about the accounts of a session. Pure: time is an argument.
+
+An *account* is a session id in the ledger that this room was the last to have, as far as it knows: under
+which epoch, with how many turns, and until when it is this room's for sure. All that is asked of the
+store about it names the epoch. If the answer is "lost", another room has it, and the account is closed.
+
+    a turn begins soon after the last     the hold lasts for a moment longer. PinLease makes it last
+    a turn is over, or never began        the store is told that nobody uses the session id
+    the store could not be told           again after a pause, one timer for each account
+    nobody is there who would commit      HandOver: whoever looks for orphans finds it
+    an answer never came                  DisclaimSession: the store may have given what was asked for
+
+After every message the accounts are looked through (`tidy`): whatever is not in use and not as the store
+should have it is told, whoever forgot to. There are few of them: one for a session id that is in use,
+has uncommitted turns, or that the agent remembers.
+
+What is to be asked of the store is returned as the very request, and its answer comes back with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from greenroom.actors.session.machine.effects import Entry
+from greenroom.actors.session.machine.states import Place
+from greenroom.messages import DisclaimSession, EnterStore, HandOver, PinLease, RecordTurn
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from greenroom.actors.ledger.coherence import Remembered, Sight
+    from greenroom.actors.session.machine.data import SessionData
+    from greenroom.messages import Entrance, Request
+
+__all__ = ["PINNED", "Account", "Accounts", "Opened", "judge", "verdict"]
+
+PINNED = float("inf")
+
+
+@dataclass(slots=True)
+class Account:
+    """A session id in the ledger, as long as this room is the last that had it, as far as it knows."""
+
+    session_id: str
+    epoch: int
+    generation: int
+    """How many of its turns are completed."""
+
+    committed: int
+    recorded: int
+    """How many of the completed turns the store knows of."""
+
+    until: float
+    """Until when it is this room's for sure, on the runtime's clock: `PINNED` in a turn."""
+
+    loose: bool = False
+    """The store may think that a turn is running: it could not be told otherwise."""
+
+    asked: int = 0
+    """How much is being asked about it, or told, that no turn waits for."""
+
+    tries: int = 0
+    timer: Any = None
+    """The store will be told again. (It is the session's; here it counts only that there is one.)"""
+
+    @property
+    def unrecorded(self) -> bool:
+        """Whether there are completed turns that the store does not know of."""
+        return self.generation > self.recorded
+
+    @property
+    def untold(self) -> bool:
+        """Whether the store should be told something, once no turn is running."""
+        return self.unrecorded or self.loose or self.until == PINNED
+
+    def heard(self) -> None:
+        """There was an answer, perhaps to what nobody waits for any more."""
+        self.asked = max(0, self.asked - 1)
+
+    def record(self, turn: Any, *, completed: bool, now: float, linger: float) -> RecordTurn:
+        """What the store is told when a turn has ended, and of earlier ones that it does not know."""
+        generation = self.generation if self.unrecorded else None
+        return RecordTurn(
+            session_id=self.session_id,
+            epoch=self.epoch,
+            generation=self.generation + 1 if completed else generation,
+            linger=linger,
+            turn=turn,
+            asked=now,
+        )
+
+    def tell(self, now: float, linger: float) -> RecordTurn:
+        """What the store is told that it does not know yet: at least that no turn is running."""
+        self.asked += 1
+        self.until = 0.0
+        return self.record(None, completed=False, now=now, linger=linger)
+
+    def told(self, request: RecordTurn) -> None:
+        """The store knows all that is in the request."""
+        if request.generation is not None:
+            self.generation = max(self.generation, request.generation)
+            self.recorded = max(self.recorded, request.generation)
+        self.until = request.asked + request.linger
+        self.tries, self.loose = 0, False
+
+    def not_told(self) -> bool:
+        """The store could not be told. True: it is after a pause; else that is under way already."""
+        self.until, self.loose = 0.0, True
+        if self.timer is None:
+            self.tries += 1
+        return self.timer is None
+
+    def hand_over(self) -> HandOver:
+        """There are uncommitted turns that nobody here completed, and no agent to answer for them: leave
+        them to the ledger, where whoever looks for orphans finds them."""
+        self.asked += 1
+        self.until = 0.0
+        return HandOver(session_id=self.session_id, epoch=self.epoch)
+
+    def pin(self) -> PinLease | None:
+        """A turn of it lasts. `None`: that is known."""
+        if self.until == PINNED:
+            return None
+        self.asked += 1
+        return PinLease(session_id=self.session_id, epoch=self.epoch)
+
+    def pinned(self, held: bool, error: BaseException | None) -> bool:
+        """The answer to that. True: it is to be tried again. If it is lost, the end of the turn will
+        show."""
+        self.heard()
+        if held:
+            self.until = PINNED
+        elif error is not None:
+            self.loose = True  # it may have been pinned all the same
+            return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What it means that the store has given a session id to this room."""
+
+    anew: bool
+    """It is under another epoch than it was, or was not known here."""
+
+    lost: Account | None = None
+    """What was known of it, and others have had since."""
+
+    @property
+    def lost_at(self) -> int | None:
+        """How many turns were completed, as far as was known."""
+        return None if self.lost is None else self.lost.generation
+
+
+class Accounts:
+    """The accounts of a session, and what is being asked about session ids."""
+
+    __slots__ = ("asked", "by_id", "doubts", "key", "last", "ticket")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.by_id: dict[str, Account] = {}
+        self.last: Account | None = None
+        """The account that was closed last: for people, who want to see its figures."""
+        self.ticket = 0
+        """Numbers what was asked for turns that are to begin: only the last answer counts."""
+        self.asked: Counter[str] = Counter()
+        """Session ids that were asked for, and how many answers are still to come."""
+        self.doubts: dict[str, int] = {}
+        """Session ids that the store may have given to this room without its knowing, and how often it
+        was told that they are not wanted."""
+
+    def get(self, session_id: str, epoch: int | None = None) -> Account | None:
+        """The account of a session id, under this epoch if one is given."""
+        account = self.by_id.get(session_id)
+        return None if account is None or epoch not in (None, account.epoch) else account
+
+    def in_use(self, machine: SessionData) -> Account | None:
+        """The account of the turn that runs, or is to begin."""
+        turn = machine.turn or machine.next_turn
+        return None if turn is None else self.by_id.get(turn.session_id)
+
+    @property
+    def unrecorded(self) -> bool:
+        """Whether there are completed turns that the store does not know of."""
+        return any(account.unrecorded for account in self.by_id.values())
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the store is being asked or told something, or is to be."""
+        return bool(self.doubts or self.asked) or any(a.untold or a.asked for a in self.by_id.values())
+
+    # Asked for.
+
+    def enter(self, session_id: str, home: str | None) -> EnterStore:
+        """Ask for a session id for a turn, and have a look at that of the agent's home."""
+        self.ticket += 1
+        self.asked[session_id] += 1
+        return EnterStore(session_id=session_id, key=self.key, home=home, ticket=self.ticket)
+
+    def take_over(self, session_id: str) -> EnterStore:
+        """Ask for a session id that another room left."""
+        self.asked[session_id] += 1
+        return EnterStore(session_id=session_id, key=self.key)
+
+    def may_take_over(self, session_id: str, epoch: int, machine: SessionData) -> bool:
+        """Whether what was left under this epoch is still nobody's business here."""
+        account = self.by_id.get(session_id)
+        if session_id in self.asked:
+            return False
+        return account is None or (account.epoch <= epoch and account is not self.in_use(machine))
+
+    def heard_of(self, session_id: str, *, known: bool) -> None:
+        """There is an answer to what was asked for. `known`: it says who has the session id."""
+        self.asked[session_id] -= 1
+        if self.asked[session_id] <= 0:
+            del self.asked[session_id]
+        if known:
+            self.doubts.pop(session_id, None)
+
+    def holds(self, session_id: str, now: float, linger: float) -> bool:
+        """Whether a session id is this room's for long enough that a turn may begin."""
+        account = self.by_id.get(session_id)
+        return account is not None and account.until - linger / 2 >= now
+
+    # Opened, and closed.
+
+    def open(self, lease: Any) -> Opened:
+        """This room has the session id now."""
+        account = self.by_id.get(lease.session_id)
+        if account is not None and account.epoch == lease.epoch:
+            account.until = PINNED
+            return Opened(anew=False)
+        if account is not None:
+            self.close(account)
+        self.by_id[lease.session_id] = Account(
+            lease.session_id, lease.epoch, lease.generation, lease.committed, lease.generation, PINNED
+        )
+        return Opened(anew=True, lost=account)
+
+    def close(self, account: Account) -> None:
+        """It is not this room's any more, or nothing need be known of it."""
+        if self.by_id.get(account.session_id) is account:
+            del self.by_id[account.session_id]
+        self.last = account
+
+    def tidy(
+        self,
+        machine: SessionData,
+        remembered: Remembered | None,
+        recovering: Container[str],
+        now: float,
+        linger: float,
+    ) -> list[Request[Any]]:
+        """Let go of session ids that are not in use, unless the agent that is there remembers them: it
+        may serve them without anybody being asked."""
+        requests: list[Request[Any]] = []
+        used = self.in_use(machine)
+        needed = machine.place is not Place.EMPTY
+        generations = machine.generations
+        for account in list(self.by_id.values()):
+            session_id = account.session_id
+            if account is used or account.asked or account.timer is not None:
+                continue
+            if session_id in recovering or session_id in self.asked:
+                continue
+            if not needed and not account.unrecorded and generations.nobodys(session_id):
+                requests.append(account.hand_over())
+            elif account.untold:
+                requests.append(account.tell(now, linger))
+            elif not generations.owed_for(session_id) and session_id not in (remembered or ()):
+                self.close(account)
+        return requests
+
+    # In doubt.
+
+    def doubt(self, session_id: str) -> list[Request[Any]]:
+        """It was asked for, and no answer came: it may have been given all the same."""
+        account = self.by_id.get(session_id)
+        if account is None:
+            return self.disclaim(session_id)
+        account.loose = True  # told when no turn uses it; if it was given anew, that shows then
+        return []
+
+    def disclaim(self, session_id: str) -> list[Request[Any]]:
+        """What was asked for may have been done, although no answer came; or it is lost, and was taken
+        anew without an answer. Make sure that the store does not go on keeping it for this room."""
+        self.doubts.setdefault(session_id, 0)
+        if session_id in self.asked:
+            return []  # it is wanted again: the answer to that will tell
+        return [DisclaimSession(session_id=session_id, key=self.key)]
+
+    def disclaimed(self, session_id: str, error: BaseException | None) -> int | None:
+        """The answer to that. A number: it is tried again, for so many times."""
+        if error is None:
+            self.doubts.pop(session_id, None)
+        elif session_id in self.doubts:
+            self.doubts[session_id] += 1
+        return self.doubts.get(session_id)
+
+    # For people.
+
+    def shown(self, session_id: str | None) -> Account | None:
+        """The account of the current session id, or the last that was known of it."""
+        account = self.by_id.get(session_id or "")
+        if account is None and self.last is not None and self.last.session_id == session_id:
+            return self.last
+        return account
+
+    def is_held(self, session_id: str | None, now: float) -> bool:
+        """Whether a session id is this room's for sure."""
+        account = self.by_id.get(session_id or "")
+        return account is not None and account.until > now
+
+
+def verdict(
+    session_id: str, remembered: Remembered | None, sight: Sight | None, home: Sight | None
+) -> Entry:
+    """Whether the agent that is there still knows its transcript, which was seen like this."""
+    stale = remembered is not None and remembered.is_stale(session_id, sight, home)
+    return Entry.STALE if stale else Entry.FRESH
+
+
+def judge(
+    session_id: str, remembered: Remembered | None, entrance: Entrance, opened: Opened | None
+) -> Entry:
+    """What the answer of the store means for the turn that is to begin."""
+    lease = entrance.lease
+    if lease is not None and not lease.held:
+        return Entry.HELD
+    if opened is not None and opened.lost_at not in (None, lease.generation):
+        return Entry.STALE  # others have completed turns of it
+    return verdict(session_id, remembered, entrance.sight, entrance.home)
