@@ -214,7 +214,8 @@ async def ask_store(asked: Awaitable[Any]) -> Any:
 def figures_of(row: SessionRow) -> dict[str, Any]:
     """What the room knows of a session, in numbers."""
     figures = asdict(row)
-    del figures["key"], figures["standing"]
+    for inside in ("key", "busy", "used", "empty"):
+        del figures[inside]
     figures["last_reason"] = None if row.last_reason is None else str(row.last_reason)
     return figures
 

@@ -100,7 +100,7 @@ class FaultyRuntime(Runtime):
     """A runtime on which you make actors crash, to see that nothing is lost.
 
     `runtime.fail_next("effect")` makes the next session that is about to do something (answer, build,
-    commit, release) fail there; it is restarted and does it after all.
+    commit, release, tell the supervisor) fail there; it is restarted and does it after all.
     """
 
     def __init__(self, **kwargs: Any) -> None:

@@ -107,8 +107,10 @@ class CacheSupervisor(SupervisorDrain):
             self._set_drain_timers(state.drain)
         elif state.report is not None and not state.books_closed:
             self._close_books()
-        self._hold_bounds()
-        self._look_whether_settled()
+        # As a message: should it be what we fail on, it is dropped in the end, and does not come again
+        # with every restart.
+        self._looking = True
+        self.actor_ref.tell(HoldBounds())
 
     def on_child_failed(self, failure: ChildFailed) -> None:
         """Restart a session with all that it held; too often, and it takes no turn until it is ended."""

@@ -201,6 +201,16 @@ def shipped_packages(root: Path = ROOT) -> dict[str, str]:
     return packages
 
 
+def imports_of_sessions(source: str) -> list[str]:
+    """Imports by the actor runtime of what is built on it: it may import itself, and messages."""
+    return [
+        f"line {line}: the runtime must not import {name}"
+        for line, name, _ in imports(ast.parse(source))
+        if name.startswith("greenroom.")
+        and not name.startswith(("greenroom.actors.runtime", "greenroom.messages"))
+    ]
+
+
 def sources(root: Path, *folders: str) -> list[Path]:
     """The Python files of these folders, in order."""
     return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))

@@ -17,6 +17,7 @@ from tests.house import (
     NOT_SHIPPED,
     ROOT,
     broken,
+    imports_of_sessions,
     imports_that_are_not_absolute,
     locks,
     private_names,
@@ -106,7 +107,15 @@ def test_lint_bans_the_bare_name_of_every_folder() -> None:
 
 def test_no_lock_outside_the_runtime() -> None:
     folders = [place for folder, place in shipped_folders().items() if folder != "actors"]
+    folders += ["actors/ledger", "actors/session", "actors/simulation"]
     assert broken(sources(ROOT, *folders), locks) == []
+
+
+def test_the_runtime_knows_nothing_of_sessions() -> None:
+    assert broken(sources(ROOT, "actors/runtime"), imports_of_sessions) == []
+    assert imports_of_sessions("from greenroom.actors.session.card import Card")
+    assert imports_of_sessions("def f():\n    import greenroom.actors.ledger")
+    assert imports_of_sessions("from greenroom.actors import Policy")
 
 
 @pytest.mark.parametrize(

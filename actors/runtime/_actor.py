@@ -120,10 +120,6 @@ class Actor(pykka.Actor):
         mailbox.stop()
         mailbox.replying = replying
 
-    def on_left(self, message: Any) -> None:
-        """Handle a message that was left for when the actor runs anyway. By default like any other."""
-        self.on_receive(message)
-
     # Deciding first, acting then.
 
     def do(self, effects: Iterable[Any]) -> None:
@@ -200,10 +196,10 @@ class Actor(pykka.Actor):
             raise ValueError(msg)
 
     def on_dropped(self, dropped: Any, exception: BaseException) -> None:
-        """Hear of a message or effect that this actor fails on again and again: it will not come again.
+        """Hear of a message or effect that this actor fails on again and again: it is left out.
 
-        `exception` is what it failed with last. Called before `on_start()`. By default the actor goes
-        on as if it had never been there.
+        `exception` is what it failed with last. Called before `on_start()`. By default the actor goes on
+        as if nothing had been left out.
         """
 
     def give_up_child(self, failure: ChildFailed) -> None:

@@ -88,12 +88,6 @@ million actors, nearly all rest, and without its table an empty dict takes a thi
 AT_ONCE: Any = ...
 """In the place of the future of a message whose sender waits on this very thread: there is none yet."""
 
-LEFT: Any = object()
-"""In the place of the context of a message that was left: it has none, and nobody waits for it."""
-
-MOST_LEFT = 512
-"""So many messages that can wait do not: somebody is made to run the mailbox."""
-
 
 class Mailbox(Life):
     """The inbox of one actor, and all that the runtime knows about it."""
@@ -280,14 +274,6 @@ class Mailbox(Life):
             thread.ready.append(self)
         drive_ready(thread, self.runtime.batch)
 
-    def leave(self, message: Any) -> None:
-        """Take a message for when somebody runs the mailbox anyway. It keeps its place in the order;
-        only, nobody is made to run it now, unless many have come together."""
-        queue = self.queue
-        queue.put((message, None, LEFT))
-        if queue.qsize() >= MOST_LEFT:
-            self.knock()
-
     def knock(self) -> None:
         """See to it that somebody runs this mailbox."""
         thread = LOCAL.state
@@ -396,17 +382,8 @@ class Mailbox(Life):
         if monotonic() - began > self.slow:
             self.runtime._report_slow(self, message, thread)
 
-    def _handle_left(self, message: Any) -> None:
-        self.decided = False
-        try:
-            self.actor.on_left(message)  # type: ignore[union-attr]  # an open mailbox has an actor
-        except BaseException as exception:
-            self.failed(message, exception)
-
     def _handle_in(self, context: Any, message: Any) -> None:
-        if context is LEFT:
-            self._handle_left(message)
-        elif context is None:
+        if context is None:
             self.handle(message, self.replying)
         else:
             context.run(self.handle, message, self.replying)
@@ -423,11 +400,7 @@ class Mailbox(Life):
             budget -= 1
             # A loop of one: see "Why a signal does not wedge an actor".
             for message, self.replying, context in iter(queue.get_nowait, None):
-                if context is LEFT:
-                    budget += 1  # they are quick, and not many: not worth handing over
-                    self._handle_left(message)
-                else:
-                    self._handle_in(context, message)
+                self._handle_in(context, message)
                 break
         return budget
 

@@ -108,14 +108,14 @@ class Callers:
     def have_built(self, waiter: Waiter, here: BuildHere) -> None:
         """Its caller waits for the agent anyway, and builds it: no thread need be woken."""
         self._answer(waiter, here)
-        waiter.reply = None
+        waiter.reply, waiter.builds = None, here.incarnation
         self._limit_build(waiter)
 
     def _limit_build(self, waiter: Waiter) -> None:
         """Should its caller take too long to build."""
         timeout = self._context.policy.build_timeout
         if timeout is not None:
-            late = _given_up(self._state.machine.building, timeout)
+            late = _given_up(waiter.builds, timeout)
             waiter.timer = self._actor.call_later(timeout, late)
 
     def hear_builder(self, turn: BeginTurn | None) -> None:

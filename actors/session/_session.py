@@ -14,9 +14,9 @@ Its parts, which know nothing of each other's callers and return effects:
     ledger      what exists only with a store; else `None`
 
 What if the actor crashes? Everything it knows is in one `SessionState`, which the supervisor hands to
-the next incarnation of the actor, together with the message that was not handled. Effects that were
-decided and not performed come first (`Actor.do`). Timers are set anew. The mailbox, deferred replies,
-and slow work under way are untouched by a restart: they know the reference, which stays.
+the next incarnation of the actor. That sets timers anew, and goes on with the effects that were decided
+and not performed, or with the message that was not handled (`Actor.do()`). The mailbox, deferred
+replies, and slow work under way are untouched by a restart: they know the reference, which stays.
 """
 
 from __future__ import annotations

@@ -50,6 +50,9 @@ class Waiter:
     target: int = 0
     before: int = 0
     disowned: int = 0
+    builds: int = 0
+    """The incarnation that it builds itself."""
+
     refusal: BaseException | None = None
     """What it is told when it has built: the turn was refused meanwhile."""
 

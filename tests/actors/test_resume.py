@@ -169,15 +169,6 @@ def test_without_replay_the_message_does_not_come_again(undecided: Family) -> No
     assert undecided.letters == []
 
 
-def test_a_message_that_was_left_comes_again(family: Family) -> None:
-    family.failing["a"] = 1
-
-    family.child.actor_inbox.leave(("tell", "a"))
-
-    assert family.child.ask(("tell", "b")) == "b"
-    assert family.log == ["a", "start", "a", "b"]
-
-
 def test_a_proxy_call_that_nobody_waits_for_comes_again(family: Family) -> None:
     family.failing["a"] = 1
 
@@ -567,7 +558,7 @@ def test_a_message_that_was_decided_does_not_come_again_even_if_all_is_done(fami
     assert family.log == ["a", "e", "start", "b"]
 
 
-@pytest.mark.parametrize("how", ["told", "left", "asked", "asked, the short way"])
+@pytest.mark.parametrize("how", ["told", "asked", "asked, the short way"])
 def test_a_decision_of_the_message_before_is_not_taken_for_this_ones(family: Family, how: str) -> None:
     child = family.child
     family.failing["b"] = 1
@@ -575,8 +566,6 @@ def test_a_decision_of_the_message_before_is_not_taken_for_this_ones(family: Fam
 
     if how == "told":
         child.tell(("tell", "b"))
-    elif how == "left":
-        child.actor_inbox.leave(("tell", "b"))
     elif how == "asked":
         assert child.ask(("later", "b"), block=False).get(timeout=PATIENCE) == "b"
     else:

@@ -23,21 +23,24 @@ from greenroom import (
     Policy,
     RoomClosed,
     SessionBusy,
+    SessionFailed,
     Turn,
 )
 from greenroom.actors import ManualClock, Runtime
 from greenroom.actors.runtime._mailbox import Mailbox
 from greenroom.actors.runtime._threads import LOCAL
+from greenroom.actors.session import Session
 from greenroom.actors.session.holding import HELD, held_here
 from greenroom.actors.session.resources import Resources
-from greenroom.messages import BeginTurn, EventsAnnounced, ExpireSession, UseSettings
+from greenroom.actors.simulation import InjectedFault
+from greenroom.messages import BeginTurn, EventsAnnounced, ExpireSession, ExpireTurn, UseSettings
 from greenroom.supervisor.announcer import Announcer
 from greenroom.testing import FaultyRuntime, RecordingAgent, RecordingBuild, evict_now
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
 from tests.room.agents import succeeds_in_a_fork, wait_dead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from greenroom import BuildContext, Event
 
@@ -189,7 +192,7 @@ def test_a_turn_that_was_abandoned_in_a_generator_does_not_keep_a_room_from_its_
     """D1"""
     room = Greenroom(build)
 
-    def pieces() -> Iterator[str]:
+    def pieces() -> Generator[str, None, None]:
         with room.turn("telegram:1") as turn:
             yield turn.agent.key
 
@@ -556,6 +559,113 @@ def test_a_process_that_was_forked_is_told_so(room: Greenroom) -> None:
     touch(room, "a")
     assert succeeds_in_a_fork(is_refused)
     touch(room, "a")
+
+
+# Actors that fail.
+
+
+@pytest.mark.parametrize("failures", range(1, 13))
+@pytest.mark.parametrize("failed_before", [0, 1, 2])
+def test_a_session_that_fails_while_it_says_that_it_failed_too_often_still_answers(
+    build: RecordingBuild, monkeypatch: pytest.MonkeyPatch, failed_before: int, failures: int
+) -> None:
+    """Invariant 5: it forgot, and left out what it had failed on: the answer of a turn, say."""
+    planted = [None] * failed_before
+
+    def fail(*_: Any) -> None:
+        if planted:
+            planted.pop()
+            raise OSError("planted")
+
+    monkeypatch.setitem(Session._handlers, ExpireTurn, fail)
+    runtime, outcomes = FaultyRuntime(), list[str]()
+    room = Greenroom(build, runtime=runtime)
+    touch(room, "a")
+    room.evict("a")
+    room.settle(PATIENCE)
+    room.session("a").actor_ref.tell(ExpireTurn(turn=object()))  # type: ignore[arg-type]  # nobody's
+    runtime.fail_next("effect", failures)
+
+    def take_turn() -> None:
+        try:
+            touch(room, "a")
+        except (SessionFailed, InjectedFault) as error:
+            outcomes.append(type(error).__name__)
+        else:
+            outcomes.append("turn")
+
+    join_all([in_thread(take_turn)])
+    assert len(outcomes) == 1
+    assert planted == []
+    runtime.fail_next("effect", 0)
+    room.end("a", interrupt=True)
+    room.settle(PATIENCE)
+    touch(room, "a")
+    room.close()
+    runtime.close()
+
+
+class FailsOn(Runtime):
+    """A runtime on which the next effects of these kinds fail, in this order, so many seconds apart."""
+
+    def __init__(self, *kinds: str, apart: float = 0.0) -> None:
+        self.time = ManualClock()
+        super().__init__(clock=self.time)
+        self.kinds = list(kinds)
+        self.apart = apart
+
+    def fault_point(self, name: str) -> None:
+        mailbox = LOCAL.state.running
+        assert mailbox is not None
+        assert mailbox.outbox
+        if self.kinds and type(mailbox.outbox[0]).__name__ == self.kinds[0]:
+            self.time.advance(self.apart)
+            raise InjectedFault(self.kinds.pop(0))
+
+
+def try_turn(room: Greenroom) -> list[str]:
+    outcomes: list[str] = []
+
+    async def take_turn() -> None:
+        try:
+            async with room.turn("a"):
+                outcomes.append("turn")
+        except SessionFailed:
+            outcomes.append("failed")
+
+    join_all([in_thread(lambda: asyncio.run(take_turn()))])
+    return outcomes
+
+
+@pytest.mark.parametrize("apart", [0.0, 3.0], ids=["at once", "in a long time"])
+@pytest.mark.parametrize("failures", [1, 3, 4, 5])
+@pytest.mark.parametrize("kind", ["Answer", "Build", "Grant", "Insert", "Tell"])
+def test_whatever_a_session_fails_on_for_good_whoever_waits_is_answered(
+    build: RecordingBuild, kind: str, failures: int, apart: float
+) -> None:
+    """Invariant 5"""
+    runtime = FailsOn(*[kind] * failures, apart=apart)
+    room = Greenroom(build, runtime=runtime)
+
+    assert try_turn(room) == ["failed" if failures > 3 else "turn"]
+    runtime.kinds.clear()
+    assert room.stats().failed == (failures > 3)
+    room.end("a", interrupt=True)
+    room.settle(PATIENCE)
+    touch(room, "a")
+    assert room.close(PATIENCE).abandoned == ()
+    runtime.close()
+
+
+def test_a_session_that_fails_on_this_and_that_fails_too_often_as_well(build: RecordingBuild) -> None:
+    runtime = FailsOn("Build", "Tell", "Insert", "Grant")
+    room = Greenroom(build, runtime=runtime)
+
+    assert try_turn(room) == ["failed"]
+    assert runtime.kinds == []
+    assert room.stats().failed == 1
+    room.close(PATIENCE)
+    runtime.close()
 
 
 # What is kept, and what is shown.

@@ -14,7 +14,7 @@ from typing import Any
 
 import pykka
 
-from greenroom import AgentSpec, Greenroom, GreenroomError, Policy
+from greenroom import AgentSpec, Greenroom, GreenroomError, Policy, Turn
 from greenroom.actors.runtime._life import OPEN
 from greenroom.actors.session import Session
 from greenroom.actors.session.machine import CommitState
@@ -22,6 +22,9 @@ from greenroom.actors.simulation import InjectedFault, Simulation
 from greenroom.actors.simulation._faults import Faults
 from greenroom.actors.simulation._waiting import SimulatedFuture
 from greenroom.messages import (
+    BeginTurn,
+    BuildEnded,
+    BuildHere,
     CloseSession,
     CommitSession,
     Configure,
@@ -87,6 +90,15 @@ class SimulatedAgent:
         await world.slow_hook()
 
 
+class TurnThatBuilds(Turn):
+    """One whose caller waits on a thread of its own, as far as the session knows."""
+
+    __slots__ = ()
+
+    def _request(self, loop: Any, here: bool = True) -> BeginTurn:
+        return super()._request(loop, here=here)
+
+
 class World:
     """A room, its clients, and what they know."""
 
@@ -112,6 +124,7 @@ class World:
         if self.random.random() < 0.5:
             self.shelf = Shelf(self.random, self.random.choice([0.0, 0.0, 0.05, 0.3]))
             self.shelf.clock = self.sim.clock
+        weighed = self.random.choice([True, False, False])  # then no turn is warm
         self.letters: list[str] = []
         self.sim._on_dead_letter = self._dead_letter
         self.room = Greenroom(
@@ -127,15 +140,16 @@ class World:
                 teardown_timeout=4.0 if self.hangs else None,
                 retry_first=0.5,
                 retry_most=4.0,
-                memory_budget=self.random.choice([None, 250]),
+                memory_budget=self.random.choice([None, 250]) if weighed else None,
                 memory_batch=2,
                 lease_ttl=self.random.choice([1.0, 15.0]),
                 store_timeout=self.random.choice([0.4, 10.0]),
-                weigh=lambda _: 100,
+                weigh=(lambda _: 100) if weighed else None,
             ),
             runtime=self.sim,
             store=self.shelf,
         )
+        self.room._begin_async = self._begin_and_build  # type: ignore[method-assign]
         rates = {"handler": self.fault_rate, "effect": self.fault_rate}
         self.sim._faults = self.faults(rates, self.random)
         self.clients = [
@@ -210,6 +224,8 @@ class World:
             timeout=random.choice([None, None, 1.0, 4.0]),
             ephemeral=random.random() < 0.1,
         )
+        if turn._timeout is None and random.random() < 0.5:
+            turn.__class__ = TurnThatBuilds
         asked = self.sim.clock()
         try:
             async with turn:
@@ -227,6 +243,42 @@ class World:
             pass
         except (GreenroomError, InjectedFault, pykka.ActorDeadError):
             pass
+
+    async def _begin_and_build(self, key: str, request: BeginTurn) -> Any:
+        """What a caller does that builds where it waits, step by step: others run in between."""
+        answer = await Greenroom._begin_async(self.room, key, request)
+        if not isinstance(answer, BuildHere):
+            return answer
+        session: Any = self.room._find(key)
+        strikes = self.random.random()
+        agent, error = None, None
+        try:
+            agent = await self._build(answer.context)
+        except OSError as raised:
+            error = raised
+        if strikes < 0.1:
+            if agent is not None:
+                agent.farewells += 1  # the caller has it in hand, and closes it
+            raise asyncio.CancelledError  # it was struck
+        ended = BuildEnded(
+            incarnation=answer.incarnation,
+            agent=agent,
+            error=error,
+            weight=100,
+            seconds=0.0,
+            returned=True,
+            turn=request,
+        )
+        try:
+            assert session is not None
+            return await session.ask(ended, block=False)
+        except pykka.ActorDeadError:
+            if agent is not None:
+                agent.farewells += 1  # the caller closes it
+            raise
+        except InjectedFault:
+            session.tell(ended)
+            raise
 
     async def _body(self, turn: Any) -> bool:
         """Do something with the agent. False if the turn will not be completed."""

@@ -214,7 +214,7 @@ class NOBODY:
     """Nobody is beyond the cap."""
 
     ask = ()
-    held = 0
+    more = False
 
 
 def test_a_room_that_loses_a_turn_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -875,7 +875,7 @@ TestMemory.settings = settings(max_examples=50, stateful_step_count=30, deadline
 class Guest:
     card: Card
     weight: int
-    seen: int | None = None
+    seen: float | None = None
     """It was asked, and has not answered: the use that was seen."""
     for_cap: bool = False
     held: bool = False
@@ -883,9 +883,9 @@ class Guest:
     """Since it was asked, one came back to the order that is older."""
 
 
-def repeat(look: Callable[[], Candidates], most: int) -> list[tuple[str, int]]:
+def repeat(look: Callable[[], Candidates], most: int) -> list[tuple[str, float]]:
     """Look again while there is more: all that were named."""
-    named: list[tuple[str, int]] = []
+    named: list[tuple[str, float]] = []
     for _ in range(most):
         found = look()
         named += found.ask
@@ -991,7 +991,7 @@ class ResidentsMachine(RuleBasedStateMachine):
 
     # What they are asked.
 
-    def _are_asked(self, named: list[tuple[str, int]], *, for_cap: bool) -> None:
+    def _are_asked(self, named: list[tuple[str, float]], *, for_cap: bool) -> None:
         for key, seen in named:
             guest = self.guests[key]
             assert guest.seen is None, "it was named twice before it had answered"
@@ -1047,7 +1047,7 @@ class ResidentsMachine(RuleBasedStateMachine):
             full = enough is not None and self._weigh(expected) >= enough
             if not self.guests[key].card.in_turn and len(expected) < most and not full:
                 expected.append(key)
-        named: list[tuple[str, int]] = []
+        named: list[tuple[str, float]] = []
 
         def look() -> Candidates:
             still = None if enough is None else enough - self._weigh([key for key, _ in named])
@@ -1086,7 +1086,7 @@ class Actor:
     """An honest session: it says no in a turn, or if it was used since, and tells what it owes."""
 
     card: Card
-    requests: deque[tuple[int, float | None]] = field(default_factory=deque)
+    requests: deque[tuple[float, float | None]] = field(default_factory=deque)
     """What it was asked: the use that was seen, the cutoff."""
     notices: deque[str] = field(default_factory=deque)
     """What it has told, and the supervisor has not heard."""

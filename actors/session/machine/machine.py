@@ -256,7 +256,7 @@ class SessionMachine(SessionData):
             self.late_builds = tuple(late for late in self.late_builds if late != incarnation)
         elif incarnation == self.building or incarnation in dict(self.recoveries):
             self.late_builds = (*self.late_builds, incarnation)
-        if incarnation != self.building:
+        if not incarnation or incarnation != self.building:
             return self._built_for_no_turn(incarnation, succeeded=succeeded)
         effects: list[Effect] = []
         turn, reason = self.next_turn, self.last_reason
