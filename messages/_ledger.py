@@ -16,7 +16,7 @@ __all__ = [
     "DisclaimSession",
     "EnterAgain",
     "EnterStore",
-    "Entrance",
+    "Entered",
     "FailRecovery",
     "FindOrphans",
     "HandOver",
@@ -27,8 +27,8 @@ __all__ = [
     "RecordCommit",
     "RecordTurn",
     "RecoverSession",
+    "Recovered",
     "RenewLeases",
-    "Rescued",
     "RetryRecord",
     "StoreRequest",
     "StoreWritten",
@@ -50,7 +50,7 @@ class StoreRequest(Request[R]):
 
 
 @message()
-class Entrance:
+class Entered:
     """What the store said when a turn was to begin: the answer to `EnterStore`."""
 
     lease: Any = None
@@ -64,7 +64,7 @@ class Entrance:
 
 
 @message()
-class EnterStore(StoreRequest[Entrance]):
+class EnterStore(StoreRequest[Entered]):
     """Take a session id for a turn, and look at its transcript."""
 
     session_id: str
@@ -218,7 +218,7 @@ class RetryRecord(Notice):
 
 
 @message()
-class Rescued:
+class Recovered:
     """What came of a recovery: the answer to `RecoverSession`."""
 
     problem: str | None
@@ -229,7 +229,7 @@ class Rescued:
 
 
 @message()
-class RecoverSession(Request[Rescued]):
+class RecoverSession(Request[Recovered]):
     """Commit what another room left uncommitted of this session id."""
 
     session_id: str

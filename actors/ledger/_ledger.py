@@ -44,9 +44,9 @@ from greenroom.messages import (
     OwnershipLost,
     PinLease,
     RecordTurn,
+    Recovered,
     RecoverSession,
     RecoveryFailure,
-    Rescued,
     RetryRecord,
     SessionRecovered,
     StoreFailure,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from greenroom.actors.session._session_state import SessionState
     from greenroom.actors.session.context import RoomContext
     from greenroom.actors.session.lifecycle import Segment
-    from greenroom.messages import Entrance
+    from greenroom.messages import Entered
 
 __all__ = ["Ledger", "LedgerState", "RecoveryUnderWay"]
 
@@ -225,41 +225,41 @@ class Ledger:
     def entered(self, message: Answered) -> Effects:
         """The store has given a session id to this room, or not, for a turn or for a recovery."""
         request: EnterStore = message.request
-        entrance: Entrance | None = message.value
-        self._accounts.heard_of(request.session_id, known=entrance is not None)
-        lease = None if entrance is None else entrance.lease
+        entered: Entered | None = message.value
+        self._accounts.heard_of(request.session_id, known=entered is not None)
+        lease = None if entered is None else entered.lease
         opened, effects = None, Effects()
         if lease is not None and lease.held:
             opened, effects = self._open(lease)
         if request.ticket == 0:
             return [*effects, *self._taken_over(request.session_id, lease, message.error)]
-        if entrance is None:
+        if entered is None:
             effects = self._doubt(request.session_id)
         machine = self._state.machine
         if request.ticket == self._accounts.ticket and machine.place is Place.ENTERING:
-            effects += machine.entered(self._judge(request.session_id, entrance, message.error, opened))
+            effects += machine.entered(self._judge(request.session_id, entered, message.error, opened))
         return effects
 
     def _judge(
         self,
         session_id: str,
-        entrance: Entrance | None,
+        entered: Entered | None,
         error: BaseException | None,
         opened: Opened | None,
     ) -> Entry:
         known = self._known
-        if entrance is None:
+        if entered is None:
             known.seen, known.trouble = None, error
             self._store_failed(session_id, "begin", error)
             self._watch_lease()
             # At worst one stale turn. But what this room knows nothing of could not be recorded, either.
             here = not self._books.ledger or self._accounts.get(session_id) is not None
             return Entry.FRESH if here else Entry.AWAY
-        entry = judge(session_id, self._remembered(), entrance, opened)
+        entry = judge(session_id, self._remembered(), entered, opened)
         if entry is Entry.HELD:
-            known.holder = entrance.lease.owner
+            known.holder = entered.lease.owner
         else:
-            known.holder, known.seen = None, entrance.seen
+            known.holder, known.seen = None, entered.seen
         return entry
 
     # A turn has ended.
@@ -541,7 +541,7 @@ class Ledger:
         free = self._accounts.may_take_over(session_id, message.epoch, machine)
         if session_id in known.recoveries or not free:
             # A turn has come first: what it found uncommitted has an owner, who is asked to see to it.
-            self._state.answer_later(reply, Rescued(problem=None, settled=False))
+            self._state.answer_later(reply, Recovered(problem=None, settled=False))
             return [*machine.flush()]
         account = self._accounts.get(session_id)
         effects = [] if account is None else self._lose(account)  # others have had it since
@@ -558,7 +558,7 @@ class Ledger:
             effects.append(effects_of.Build(_turn_of_nobody(session_id), recovery.incarnation))
         else:
             problem = None if error is None else text_of(error)
-            self._recovery_over(session_id, Rescued(problem=problem, settled=False))
+            self._recovery_over(session_id, Recovered(problem=problem, settled=False))
         return effects
 
     def recovered(self, incarnation: int, problem: str | None) -> Effects:
@@ -572,10 +572,10 @@ class Ledger:
             in_use = account is self._accounts.in_use(self._state.machine)
             if problem is not None and account is not None and not in_use:
                 effects += self._give_back(account, problem, recovery.tries)
-            self._recovery_over(session_id, Rescued(problem=problem, settled=True))
+            self._recovery_over(session_id, Recovered(problem=problem, settled=True))
         return effects
 
-    def _recovery_over(self, session_id: str, answer: Rescued) -> None:
+    def _recovery_over(self, session_id: str, answer: Recovered) -> None:
         self._state.answer_later(self._known.recoveries.pop(session_id).reply, answer)
 
     def _say_recovered(self, session_id: str, problem: str | None) -> None:
@@ -636,7 +636,7 @@ class Ledger:
             self._tell_again(account)  # after a pause: the answer to that may be what it fails on
         for session_id, recovery in list(self._known.recoveries.items()):
             if not recovery.incarnation:
-                self._recovery_over(session_id, Rescued(problem=None, settled=False))
+                self._recovery_over(session_id, Recovered(problem=None, settled=False))
         why = "its session has failed, and with it what the store may have answered"
         return effects + self.give_up_recording(why)
 

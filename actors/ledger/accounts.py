@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
     from greenroom.actors.session.machine.data import SessionData
-    from greenroom.messages import Entrance, Request
+    from greenroom.messages import Entered, Request
 
 __all__ = ["PINNED", "Account", "Accounts", "Opened", "judge", "verdict"]
 
@@ -327,12 +327,12 @@ def verdict(
 
 
 def judge(
-    session_id: str, remembered: Remembered | None, entrance: Entrance, opened: Opened | None
+    session_id: str, remembered: Remembered | None, entered: Entered, opened: Opened | None
 ) -> Entry:
     """What the answer of the store means for the turn that is to begin."""
-    lease = entrance.lease
+    lease = entered.lease
     if lease is not None and not lease.held:
         return Entry.HELD
     if opened is not None and opened.lost_at not in (None, lease.generation):
         return Entry.STALE  # others have completed turns of it
-    return verdict(session_id, remembered, entrance.seen, entrance.home)
+    return verdict(session_id, remembered, entered.seen, entered.home)

@@ -27,7 +27,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors.ledger.coherence import TranscriptVersion
-from greenroom.messages import Beat, CloseBooks, EnterStore, Entrance, RecordTurn
+from greenroom.messages import Beat, CloseBooks, Entered, EnterStore, RecordTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,12 +134,12 @@ class Bookkeeping:
             return self.read(request.session_id)
         home = self._read_home(request.home)
         try:
-            return Entrance(seen=self.read(request.session_id), home=home)
+            return Entered(seen=self.read(request.session_id), home=home)
         except Exception:
             if home is None or not home.ended:
                 raise
             # Nobody has written to this one yet. That the agent's own has ended counts all the same.
-            return Entrance(home=home)
+            return Entered(home=home)
 
     def write(self, requests: Sequence[Any]) -> list[Any]:
         """Do all of this in one transaction, in order of sessions, and for each session in order."""
@@ -154,7 +154,7 @@ class Bookkeeping:
         for at, request in enumerate(requests):
             if isinstance(request, EnterStore) and request.home is not None:
                 lease, seen = results[at].lease, results[at].seen
-                results[at] = Entrance(lease=lease, seen=seen, home=self._read_home(request.home))
+                results[at] = Entered(lease=lease, seen=seen, home=self._read_home(request.home))
         return results
 
     def _read_home(self, session_id: str | None) -> TranscriptVersion | None:
@@ -163,12 +163,12 @@ class Bookkeeping:
         except Exception:
             return None  # whether it has ended cannot be told
 
-    def _enter(self, ledger: Any, request: EnterStore) -> Entrance:
+    def _enter(self, ledger: Any, request: EnterStore) -> Entered:
         session_id = request.session_id
         finished = self._finished(session_id)
         lease = ledger.take(session_id, key=request.key, owner=self.owner)
         seen = TranscriptVersion(lease.version, bool(lease.ended), finished, self._begun(session_id))
-        return Entrance(lease=lease, seen=seen)
+        return Entered(lease=lease, seen=seen)
 
     def _record(self, ledger: Any, request: RecordTurn) -> TranscriptVersion | None:
         session_id = request.session_id

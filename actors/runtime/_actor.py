@@ -280,7 +280,7 @@ class Actor(pykka.Actor):
     def _start_actor_loop(self) -> None:
         mailbox = self.actor_inbox
         mailbox.state = STARTING
-        mailbox.knock()
+        mailbox.wake()
 
 
 def _current_runtime() -> Runtime:

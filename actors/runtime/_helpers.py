@@ -46,4 +46,4 @@ class Helpers:
         if not isinstance(job, Mailbox):
             job()
         else:
-            job.knock()
+            job.wake()

@@ -296,7 +296,7 @@ class Life:
         """End a suspended actor, unless somebody else has chosen before."""
         if self.choose():
             self.state = DOOMED
-            self.knock()
+            self.wake()
 
     def restart(self, make: Callable[[], object], at_most: int | None) -> bool:
         """Put what `make` makes in the place of a suspended actor, unless somebody else has chosen.
@@ -316,7 +316,7 @@ class Life:
         assert self._unfinished is not None  # it was made when the actor was suspended
         self._unfinished.at_most = at_most
         self.state = STARTING
-        self.knock()
+        self.wake()
         return True
 
     def end_for_good(self) -> None:
@@ -366,7 +366,7 @@ class Life:
 
     if TYPE_CHECKING:
 
-        def knock(self) -> None:
+        def wake(self) -> None:
             """See to it that somebody runs this mailbox: the other half's. Needs no baton."""
 
         def handle(self, message: Any, future: Future[Any] | None) -> None:

@@ -14,7 +14,7 @@ Why no wake-up can be lost. It could only be lost between the two sides' decisio
 Nobody would run 2, so after letting go the holder looks once more (`run`), and if there is something it
 tries the baton again. If it fails there, another thread holds it, and that thread took it after the
 message was put and looks after letting go, in its turn. A restart and a close change what may be run
-before they knock, so the same look covers them too.
+before they wake, so the same look covers them too.
 
 Why nothing is lost to a stop. A stopped mailbox still has a queue and a baton. A sender that saw it
 open, was held up, and puts its message after the last one was handled, then tries the baton as always;
@@ -148,7 +148,7 @@ class Mailbox(Life):
                 self.recover(thread, item)
                 raise
         self.queue.put((message, future, copy_context()))
-        self.knock()
+        self.wake()
 
     def ask(self, message: Any, timeout: float | None = None, *, gives_way: bool = True) -> Any:
         """Send a message and wait for the answer: at once, if nobody runs the actor and nothing waits.
@@ -274,7 +274,7 @@ class Mailbox(Life):
             thread.ready.append(self)
         drive_ready(thread, self.runtime.batch)
 
-    def knock(self) -> None:
+    def wake(self) -> None:
         """See to it that somebody runs this mailbox."""
         thread = LOCAL.state
         if not thread.driving:

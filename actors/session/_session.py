@@ -6,7 +6,7 @@ the tables at the end. After every message the session writes its card, whole, a
 to look at it if that has to know: a notice that is lost to a crash, or comes twice, does no harm. A warm
 turn is no message: it takes one short step at either end.
 
-Its parts, which know nothing of each other's callers and return effects:
+Its parts are given what they need, and return effects; they never call the session:
 
     callers     who waits for a turn or a commit, and what they are told
     agents      builds and teardowns
@@ -22,7 +22,7 @@ replies, and slow work under way are untouched by a restart: they know the refer
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from greenroom.actors.errors import SessionBusy
 from greenroom.actors.ledger._ledger import Ledger
@@ -108,22 +108,27 @@ class Stop:
 TELL, STOP = Tell(), Stop()
 
 
-def heard_by(part: str, method: Callable[[Any, Any], Iterable[Any]]) -> Callable[[Any, Any], None]:
+P = TypeVar("P")
+
+
+def heard_by(
+    part: Callable[[Session], P], method: Callable[[P, Any], Iterable[Any]]
+) -> Callable[[Session, Any], None]:
     """Have a message handled by a part of the session."""
 
     def handle(session: Session, message: Any) -> None:
-        session._perform(method(getattr(session, part), message))
+        session._perform(method(part(session), message))
 
     return handle
 
 
 def done_by(
-    part: str, method: Callable[[Any, Any], Iterable[Any] | None]
-) -> Callable[[Any, Any], Iterable[Any] | None]:
+    part: Callable[[Session], P], method: Callable[[P, Any], Iterable[Any] | None]
+) -> Callable[[Session, Any], Iterable[Any] | None]:
     """Have an effect performed by a part of the session."""
 
     def perform(session: Session, effect: Any) -> Iterable[Any] | None:
-        return method(getattr(session, part), effect)
+        return method(part(session), effect)
 
     return perform
 
@@ -152,23 +157,22 @@ class Session(Actor):
 
     # Its parts, made when they are needed: there may be a million sessions.
 
-    @property
     def _callers(self) -> Callers:
         return Callers(self, self._context, self._state)
 
-    @property
     def _agents(self) -> Agents:
-        return Agents(self, self._context, self._state, self._ledger)
+        return Agents(self, self._context, self._state, self._ledger())
 
-    @property
     def _commits(self) -> Commits:
-        return Commits(self, self._context, self._state, self._ledger)
+        return Commits(self, self._context, self._state, self._ledger())
 
-    @property
     def _ledger(self) -> Ledger | None:
+        return None if self._state.ledger is None else self._ledger_there_is()
+
+    def _ledger_there_is(self) -> Ledger:
         known, books = self._state.ledger, self._context.books
-        if known is None or books is None:
-            return None
+        assert known is not None
+        assert books is not None
         return Ledger(self, self._context, self._state, known, books)
 
     # Restarts.
@@ -181,12 +185,12 @@ class Session(Actor):
         """After a restart: set the timers anew, and go on where the last incarnation stopped."""
         if not self._restarted:
             return
-        state, ledger = self._state, self._ledger
-        self._callers.set_timers_again()
+        state, ledger = self._state, self._ledger()
+        self._callers().set_timers_again()
         if ledger is not None:
             ledger.go_on()
         if state.machine.retained:
-            self._commits.pause(effects_of.Pause(state.machine.tries))
+            self._commits().pause(effects_of.Pause(state.machine.tries))
         failed = state.failing is not None or state.machine.mode is Mode.FAILED
         if state.failing is not None:
             self._context.tell_supervisor(SessionFailure(key=self._key, error=state.failing))
@@ -203,14 +207,14 @@ class Session(Actor):
         answers, state.answers = state.answers or (), None
         for answer in (dropped, *answers):
             if isinstance(answer, Answer):
-                answer.reply.set_exception(self._callers.error(Refusal.FAILED))
+                answer.reply.set_exception(self._callers().error(Refusal.FAILED))
                 if answer.turn is not None:
                     self.actor_ref.tell(WithdrawTurn(turn=answer.turn))
 
     def _fail(self, error: BaseException) -> list[Effect]:
         """Take no turn any more. Refuse every turn that still waits here, and take what was left out,
         which may have been the end of something, for failed."""
-        state, machine, callers = self._state, self._state.machine, self._callers
+        state, machine, callers = self._state, self._state.machine, self._callers()
         effects = [*machine.fail()]
         if state.left_out is not None:
             effects += self._take_for_failed(state.left_out, error)
@@ -229,17 +233,17 @@ class Session(Actor):
         state, machine = self._state, self._state.machine
         match left_out:
             case effects_of.Build() | BuildEnded():
-                return self._agents.build_lost(left_out, error)
+                return self._agents().build_lost(left_out, error)
             case effects_of.Commit():
-                return self._commits.outcome_lost(state.attempt, error)
+                return self._commits().outcome_lost(state.attempt, error)
             case CommitEnded():
-                return self._commits.outcome_lost(left_out.attempt, error)
+                return self._commits().outcome_lost(left_out.attempt, error)
             case effects_of.CommitGaveUp():
-                self._callers.give_up_commits()
+                self._callers().give_up_commits()
             case effects_of.TearDown():
-                return self._agents.teardown_lost(left_out, error)
+                return self._agents().teardown_lost(left_out, error)
             case TeardownEnded():
-                return self._agents.torn_down(left_out)
+                return self._agents().torn_down(left_out)
             case effects_of.CloseResources() | ResourcesClosed():
                 return machine.resources_closed(left_out.number)
             case ReleaseAgent() | ExpireSession():
@@ -272,9 +276,9 @@ class Session(Actor):
 
     def _tell_the_supervisor(self, _: Tell) -> Iterable[Any]:
         """Tell what has changed; then it is time for the answers."""
-        state, ledger = self._state, self._ledger
+        state, ledger = self._state, self._ledger()
         if state.committers:
-            self._callers.answer_committed()
+            self._callers().answer_committed()
         requests = () if ledger is None else ledger.tidy()
         changed = self._publish()
         nothing_left = self._nothing_to_remember()
@@ -403,7 +407,7 @@ class Session(Actor):
     def _begin_turn(self, turn: BeginTurn) -> TurnGranted | None:
         state, context = self._state, self._context
         machine = state.machine
-        ledger = self._ledger
+        ledger = self._ledger()
         entered = ledger is not None and ledger.enters_at_once(turn)
         effects = machine.begin(turn, context.policy.max_waiting, entered=entered)
         if effects is HIT:
@@ -413,7 +417,7 @@ class Session(Actor):
             self._publish()
             agent = state.agents[machine.agent].agent
             return TurnGranted(agent=agent, reused=True, rebuild_reason=None)
-        callers = self._callers
+        callers = self._callers()
         callers.wait_for_turn(turn)
         self._perform(effects)
         callers.limit_turn(turn)
@@ -440,15 +444,15 @@ class Session(Actor):
             reused=effect.reused,
             rebuild_reason=effect.reason,
         )
-        self._callers.grant(effect.turn, granted)
+        self._callers().grant(effect.turn, granted)
 
     def _refuse(self, effect: effects_of.Refuse) -> None:
-        callers = self._callers
+        callers = self._callers()
         callers.refuse(effect.turn, callers.error(effect.why, effect.turn))
 
     def _end_turn(self, message: EndTurn) -> int | None:
         state = self._state
-        machine, ledger = state.machine, self._ledger
+        machine, ledger = state.machine, self._ledger()
         incarnation = machine.agent
         effects = machine.end(
             message.turn,
@@ -489,7 +493,7 @@ class Session(Actor):
 
     def _withdraw_turn(self, message: WithdrawTurn) -> None:
         machine, turn = self._state.machine, message.turn
-        waiter = self._callers.forget(turn)
+        waiter = self._callers().forget(turn)
         if waiter is not None and waiter.reply is None and machine.next_turn is turn:
             self._state.forget_agent(machine.building)
             self._perform(machine.not_built())
@@ -543,14 +547,14 @@ class Session(Actor):
             self._perform(())  # it was used since the supervisor looked
 
     def _adopt_agent(self, message: AdoptAgent) -> None:
-        effects = self._agents.adopt(message)
+        effects = self._agents().adopt(message)
         if effects is not None:
             self._perform(effects)
             return
         if self._state.machine.draining:
-            raise self._callers.error(Refusal.CLOSED)
+            raise self._callers().error(Refusal.CLOSED)
         if self._state.machine.mode is Mode.FAILED:
-            raise self._callers.error(Refusal.FAILED)
+            raise self._callers().error(Refusal.FAILED)
         msg = (
             f"{self} is in a turn, or its agent is being built: no other agent can be adopted now. "
             "Do it when the turn is over"
@@ -569,7 +573,7 @@ class Session(Actor):
     def _describe_session(self, _: DescribeSession) -> SessionRow:
         state = self._state
         machine = state.machine
-        held, ledger = state.agents.get(machine.agent), self._ledger
+        held, ledger = state.agents.get(machine.agent), self._ledger()
         resting = machine.turn is None and state.card.idle_since is not None
         account = None if ledger is None else ledger.shown()
         row = SessionRow(
@@ -597,7 +601,7 @@ class Session(Actor):
     # Commits.
 
     def _commit_session(self, message: CommitSession) -> CommitOutcome | None:
-        machine, commits, callers = self._state.machine, self._commits, self._callers
+        machine, commits, callers = self._state.machine, self._commits(), self._callers()
         left = machine.generations.dirty
         if message.agent is not None:
             commits.offer(message.agent)
@@ -611,18 +615,18 @@ class Session(Actor):
         return None
 
     def _start_commit(self, message: StartCommit) -> bool:
-        may, effects = self._commits.start(message)
+        may, effects = self._commits().start(message)
         if effects:
             self._perform(effects)
         return may
 
     def _complete_elsewhere(self, message: CompleteElsewhere) -> int:
-        generation = self._commits.complete_elsewhere(message.agent)
+        generation = self._commits().complete_elsewhere(message.agent)
         self._perform(())
         return generation
 
     def _expire_commit(self, message: ExpireCommit) -> None:
-        self._callers.expire_commit(message.request)
+        self._callers().expire_commit(message.request)
         self._perform(())
 
     # Drain.
@@ -636,7 +640,7 @@ class Session(Actor):
             self._perform(state.machine.drain())
 
     def _force_session(self, _: ForceSession) -> None:
-        state, ledger = self._state, self._ledger
+        state, ledger = self._state, self._ledger()
         why = "the room was drained before the store had answered"
         if ledger is not None:
             self._perform(ledger.give_up_recording(why))
@@ -688,65 +692,65 @@ class Session(Actor):
         AdoptAgent: _adopt_agent,
         Answered: _answered,
         BeginTurn: _begin_turn,
-        BuildEnded: heard_by("_agents", Agents.build_ended),
+        BuildEnded: heard_by(_agents, Agents.build_ended),
         CloseSession: _close_session,
-        CommitEnded: heard_by("_commits", Commits.ended),
+        CommitEnded: heard_by(_commits, Commits.ended),
         CommitSession: _commit_session,
-        CommitStuck: heard_by("_commits", Commits.stuck),
+        CommitStuck: heard_by(_commits, Commits.stuck),
         CompleteElsewhere: _complete_elsewhere,
         DescribeSession: _describe_session,
         DrainSession: _drain_session,
         EndTurn: _end_turn,
-        EnterAgain: heard_by("_ledger", Ledger.enter_again),
+        EnterAgain: heard_by(_ledger_there_is, Ledger.enter_again),
         EvictAgent: _evict_agent,
         ExpireCommit: _expire_commit,
         ExpireSession: _expire_session,
         ExpireTurn: _expire_turn,
         ForceSession: _force_session,
         GiveBackTurn: _give_back_turn,
-        LookAtLease: heard_by("_ledger", Ledger.look_at_lease),
-        RecoverSession: heard_by("_ledger", Ledger.recover),
+        LookAtLease: heard_by(_ledger_there_is, Ledger.look_at_lease),
+        RecoverSession: heard_by(_ledger_there_is, Ledger.recover),
         ReleaseAgent: _release_agent,
-        ResourcesClosed: heard_by("_agents", Agents.resources_closed),
-        RetryCommit: heard_by("_commits", Commits.retry),
-        RetryRecord: heard_by("_ledger", Ledger.retry_record),
+        ResourcesClosed: heard_by(_agents, Agents.resources_closed),
+        RetryCommit: heard_by(_commits, Commits.retry),
+        RetryRecord: heard_by(_ledger_there_is, Ledger.retry_record),
         StartCommit: _start_commit,
-        TeardownEnded: heard_by("_agents", Agents.torn_down),
+        TeardownEnded: heard_by(_agents, Agents.torn_down),
         UseSettings: _use_settings,
         WithdrawTurn: _withdraw_turn,
     }
 
     _answers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
-        DisclaimSession: heard_by("_ledger", Ledger.disclaimed),
-        EnterStore: heard_by("_ledger", Ledger.entered),
-        FailRecovery: heard_by("_ledger", Ledger.disclaimed),
-        HandOver: heard_by("_ledger", Ledger.handed_over),
-        PinLease: heard_by("_ledger", Ledger.pinned),
-        RecordTurn: heard_by("_ledger", Ledger.recorded),
+        DisclaimSession: heard_by(_ledger_there_is, Ledger.disclaimed),
+        EnterStore: heard_by(_ledger_there_is, Ledger.entered),
+        FailRecovery: heard_by(_ledger_there_is, Ledger.disclaimed),
+        HandOver: heard_by(_ledger_there_is, Ledger.handed_over),
+        PinLease: heard_by(_ledger_there_is, Ledger.pinned),
+        RecordTurn: heard_by(_ledger_there_is, Ledger.recorded),
     }
 
     # Who performs what.
 
     _performers: ClassVar[dict[type, Callable[[Any, Any], Iterable[Any] | None]]] = {
-        effects_of.Build: done_by("_agents", Agents.build),
-        effects_of.CloseResources: done_by("_agents", Agents.close_resources),
-        effects_of.Commit: done_by("_commits", Commits.commit),
-        effects_of.CommitGaveUp: done_by("_commits", Commits.gave_up),
-        effects_of.EndSession: done_by("_agents", Agents.end_session),
-        effects_of.Enter: done_by("_ledger", Ledger.enter),
-        effects_of.EnterLater: done_by("_ledger", Ledger.enter_later),
+        effects_of.Build: done_by(_agents, Agents.build),
+        effects_of.CloseResources: done_by(_agents, Agents.close_resources),
+        effects_of.Commit: done_by(_commits, Commits.commit),
+        effects_of.CommitGaveUp: done_by(_commits, Commits.gave_up),
+        effects_of.EndSession: done_by(_agents, Agents.end_session),
+        effects_of.Enter: done_by(_ledger_there_is, Ledger.enter),
+        effects_of.EnterLater: done_by(_ledger_there_is, Ledger.enter_later),
         effects_of.Grant: _grant,
-        effects_of.Insert: done_by("_agents", Agents.insert),
-        effects_of.Interrupt: done_by("_agents", Agents.interrupt),
-        effects_of.Pause: done_by("_commits", Commits.pause),
-        effects_of.Record: done_by("_ledger", Ledger.record),
+        effects_of.Insert: done_by(_agents, Agents.insert),
+        effects_of.Interrupt: done_by(_agents, Agents.interrupt),
+        effects_of.Pause: done_by(_commits, Commits.pause),
+        effects_of.Record: done_by(_ledger_there_is, Ledger.record),
         effects_of.Refuse: _refuse,
-        effects_of.Retain: done_by("_commits", Commits.retain),
-        effects_of.SessionOver: done_by("_agents", Agents.session_over),
-        effects_of.TearDown: done_by("_agents", Agents.tear_down),
+        effects_of.Retain: done_by(_commits, Commits.retain),
+        effects_of.SessionOver: done_by(_agents, Agents.session_over),
+        effects_of.TearDown: done_by(_agents, Agents.tear_down),
         effects_of.TurnOver: _turn_over,
         Answer: _send_answer,
         Stop: _end_actor,
         Tell: _tell_the_supervisor,
-        **dict.fromkeys(_answers, done_by("_ledger", Ledger.ask)),  # what is asked of the store
+        **dict.fromkeys(_answers, done_by(_ledger_there_is, Ledger.ask)),  # what is asked of the store
     }

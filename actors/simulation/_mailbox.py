@@ -56,7 +56,7 @@ class SimulatedMailbox(Mailbox):
             msg = f"{self} not found"
             raise pykka.ActorDeadError(msg)
         self.queue.put((message, future, copy_context()))
-        self.knock()
+        self.wake()
 
     def step(
         self,
@@ -79,11 +79,11 @@ class SimulatedMailbox(Mailbox):
             simulation._let_others_run()
         self.baton.clear()
         if not self.queue.empty() or self.state != OPEN:
-            self.knock()
+            self.wake()
         simulation._let_others_run()
         return result
 
-    def knock(self) -> None:
+    def wake(self) -> None:
         self.runtime._wake(self)
 
     def advance(self) -> None:

@@ -190,7 +190,7 @@ class Simulation(Runtime):
         return SimulatedMailbox(self, parent, next(self._mailbox_numbers))
 
     def _hand_over(self, mailbox: Mailbox) -> None:
-        mailbox.knock()
+        mailbox.wake()
 
     def _run_soon(self, call: Callable[[], object]) -> None:
         if not self._closed:

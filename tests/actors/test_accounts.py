@@ -15,8 +15,8 @@ from greenroom.actors.session.machine.effects import Entry
 from greenroom.messages import (
     BeginTurn,
     DisclaimSession,
+    Entered,
     EnterStore,
-    Entrance,
     HandOver,
     PinLease,
     RecordTurn,
@@ -401,24 +401,24 @@ def test_an_agent_is_stale_if_others_wrote_to_its_transcript() -> None:
 
 
 def test_what_another_room_holds_is_held_whatever_the_agent_knows() -> None:
-    entrance = Entrance(lease=Lease(held=False), seen=TranscriptVersion(2, False))
-    assert judge("s", remembering(1), entrance, None) is Entry.HELD
+    entered = Entered(lease=Lease(held=False), seen=TranscriptVersion(2, False))
+    assert judge("s", remembering(1), entered, None) is Entry.HELD
 
 
 @pytest.mark.parametrize(("generation", "entry"), [(5, Entry.FRESH), (4, Entry.STALE)])
 def test_an_agent_is_stale_if_others_completed_turns_of_its_session(
     generation: int, entry: Entry
 ) -> None:
-    entrance = Entrance(lease=Lease(generation=5), seen=TranscriptVersion(1, False))
+    entered = Entered(lease=Lease(generation=5), seen=TranscriptVersion(1, False))
     lost = Opened(anew=True, lost=account(epoch=2, generation=generation))
-    assert judge("s", remembering(1), entrance, lost) is entry
+    assert judge("s", remembering(1), entered, lost) is entry
 
 
 def test_the_transcript_decides_where_nothing_was_lost() -> None:
-    entrance = Entrance(lease=Lease(), seen=TranscriptVersion(2, False))
-    assert judge("s", remembering(1), entrance, Opened(anew=True)) is Entry.STALE
-    assert judge("s", remembering(2), entrance, Opened(anew=False)) is Entry.FRESH
-    assert judge("s", remembering(2), Entrance(seen=TranscriptVersion(2, False)), None) is Entry.FRESH
+    entered = Entered(lease=Lease(), seen=TranscriptVersion(2, False))
+    assert judge("s", remembering(1), entered, Opened(anew=True)) is Entry.STALE
+    assert judge("s", remembering(2), entered, Opened(anew=False)) is Entry.FRESH
+    assert judge("s", remembering(2), Entered(seen=TranscriptVersion(2, False)), None) is Entry.FRESH
 
 
 # Any order.

@@ -194,9 +194,9 @@ def test_without_a_ledger_requests_are_answered_with_a_look() -> None:
     store.rows["home"] = SimpleNamespace(version=1, ended=2.5)
     books = Bookkeeping(store)
 
-    entrance = books.answer(EnterStore(session_id="s", key="a", home="home"))
-    assert (entrance.lease, entrance.seen) == (None, TranscriptVersion(3, False))
-    assert entrance.home == TranscriptVersion(1, True)
+    entered = books.answer(EnterStore(session_id="s", key="a", home="home"))
+    assert (entered.lease, entered.seen) == (None, TranscriptVersion(3, False))
+    assert entered.home == TranscriptVersion(1, True)
     assert books.answer(EnterStore(session_id="s", key="a")).home is None
     assert books.answer(
         RecordTurn(session_id="s", epoch=0, generation=None, linger=2.0)
@@ -305,14 +305,14 @@ def test_entering_looks_at_home_too_and_does_without_if_that_fails() -> None:
     store.rows["home"] = SimpleNamespace(version=1, ended=2.5)
     books = Bookkeeping(store)
 
-    [entrance] = books.write([EnterStore(session_id="s", key="a", home="home")])
-    assert (entrance.lease.held, entrance.seen, entrance.home) == (
+    [entered] = books.write([EnterStore(session_id="s", key="a", home="home")])
+    assert (entered.lease.held, entered.seen, entered.home) == (
         True,
         TranscriptVersion(8, False),
         TranscriptVersion(1, True),
     )
-    [entrance] = books.write([EnterStore(session_id="s", key="a", home="unknown")])
-    assert (entrance.lease.held, entrance.home) == (True, None)
+    [entered] = books.write([EnterStore(session_id="s", key="a", home="unknown")])
+    assert (entered.lease.held, entered.home) == (True, None)
 
 
 # What agents get.

@@ -266,7 +266,7 @@ def test_an_ask_that_races_a_stop_is_refused(runtime: Runtime) -> None:
         LOCAL.state.driving = False
         told.extend("knocked" for _ in LOCAL.state.ready)
         while LOCAL.state.ready:
-            LOCAL.state.ready.popleft().knock()
+            LOCAL.state.ready.popleft().wake()
 
     asker = in_thread(race)
     gate.wait_reached()

@@ -173,9 +173,9 @@ def test_one_that_finds_nothing_being_written_is_written_at_once(desk: Desk) -> 
     desk.open()
     desk.wait_for_first_beat()
 
-    entrance = got(desk.ask(enter("s1")))
+    entered = got(desk.ask(enter("s1")))
 
-    assert entrance.lease.held
+    assert entered.lease.held
     assert desk.written() == [["beat"], ["take s1"]]
     assert desk.store.durabilities == {"full"}
 
