@@ -5,8 +5,8 @@
                             └─ restart ─ SUSPENDED <─┘ failure                                 │
                                              └──────────── given up ──> DOOMED ────────────────┘
 
-Only the holder of the baton changes the state, but for three steps out of states in which no holder
-does anything: starting, restarting and giving up. Whoever takes such a step knocks afterwards. Out of
+Only the holder of the baton changes the state, but for three steps out of states in which no holder does
+anything: starting, restarting and giving up. Who takes such a step wakes the mailbox afterwards. Out of
 `SUSPENDED` there are two ways and several people who may choose (the parent, whoever stops the actor,
 the end of the parent), so the choice itself is an object: who takes it out of `_choice` has it.
 

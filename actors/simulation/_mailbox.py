@@ -71,16 +71,16 @@ class SimulatedMailbox(Mailbox):
         if thread.driving or HOLDER in self.baton or simulation.random.random() < 0.5:
             return None
         self.baton[HOLDER] = argument
-        simulation._let_others_run(self)
+        simulation._let_others_run()
         result: T | None = None
         if self.state == OPEN and self._backlog is None and self.queue.empty():
             simulation._note(f"{self} makes a step: {act.__name__}")
             result = act(self.actor, argument)
-            simulation._let_others_run(self)
+            simulation._let_others_run()
         self.baton.clear()
         if not self.queue.empty() or self.state != OPEN:
             self.wake()
-        simulation._let_others_run(None)
+        simulation._let_others_run()
         return result
 
     def wake(self) -> None:

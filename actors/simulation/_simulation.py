@@ -249,15 +249,16 @@ class Simulation(Runtime):
         self._run_one()
         return True
 
-    def _let_others_run(self, stepping: SimulatedMailbox | None) -> None:
+    def _let_others_run(self) -> None:
         """In the middle of a step, of which nobody else sees more than that its baton is taken: let
         other mailboxes handle some messages. (Tasks do not run: they are the callers of steps.)"""
         while self.random.random() < 0.2:
-            others = [who for who in self._runnable if isinstance(who, SimulatedMailbox)]
-            others = [who for who in others if who is not stepping]
-            if not others:
+            mailboxes = [who for who in self._runnable if isinstance(who, SimulatedMailbox)]
+            if not mailboxes:
                 return
-            chosen = self.random.choice(others)
+            chosen = self.random.choice(
+                mailboxes
+            )  # that of the step: its baton is taken
             del self._runnable[chosen]
             chosen.advance()
 

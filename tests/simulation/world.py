@@ -90,6 +90,26 @@ class SimulatedAgent:
         await world.slow_hook()
 
 
+class Seen:
+    """What was last seen of a session, and in which step of the history."""
+
+    def __init__(self) -> None:
+        self.turn: Any = None
+        self.agent = 0
+        self.cached = self.entering = False
+        self.used = self.since = self.asked_at = 0
+        self.asked: int | None = None
+
+    def see(self, machine: Any, step: int, asked: int | None) -> None:
+        cached = machine.agent != 0 and machine.leaving is None
+        if cached and not self.cached:
+            self.since = step
+        if asked is not None and asked != self.asked:
+            self.asked_at = step
+        self.turn, self.agent, self.cached, self.asked = machine.turn, machine.agent, cached, asked
+        self.entering = machine.in_use
+
+
 class TurnThatBuilds(Turn):
     """One whose caller waits on a thread of its own, as far as the session knows."""
 
@@ -116,6 +136,7 @@ class World:
         self.violations: list[str] = []
         self.generations: dict[Any, tuple[int, int]] = {}
         self.started: set[str] = set()
+        self.order: dict[str, Seen] = {}
         self.unstuck: SimulatedFuture[None] = SimulatedFuture(self.sim, "a hook", "the end")
         self.draining = False
         self.over = False
@@ -226,9 +247,11 @@ class World:
         )
         if turn._timeout is None and random.random() < 0.5:
             turn.__class__ = TurnThatBuilds
-        asked = self.sim.clock()
+        asked, drained = self.sim.clock(), self.room._context.draining
         try:
             async with turn:
+                if drained:
+                    self.violated(7, f"a turn of {key} began although the room was being drained")
                 self._check_wait(key, self.sim.clock() - asked)
                 agent = turn.agent
                 self._check_entry(key, agent)
@@ -371,6 +394,8 @@ class World:
             session = card.ref.actor_inbox.actor
             if isinstance(session, Session):
                 self._check_session(key, session)
+                self._check_card(key, session)
+        self._check_order()
         if not self.draining:
             self._check_cap()
 
@@ -387,6 +412,45 @@ class World:
         if now < before or now[1] < before[1] or now[1] > now[0]:
             raise Violation(f"invariant 3: {key} went from {before} to {now}")
         self.generations[session.actor_ref] = now
+
+    def _check_card(self, key: str, session: Session) -> None:
+        """Whenever a session has nothing in hand, its card says how it is."""
+        card, machine, mailbox = session._state.card, session._state.machine, session.actor_inbox
+        if mailbox.state != OPEN or mailbox.outbox is not None:
+            return
+        cached = machine.agent != 0 and machine.leaving is None
+        found = (card.in_turn, card.cached, card.dirty)
+        if found != (machine.in_use, cached, machine.generations.dirty > 0):
+            raise Violation(f"the card of {key} says {found}, and the session is {machine.state}")
+
+    def _check_order(self) -> None:
+        """C3: who goes for the cap is the least recently used of those that could. This world keeps the
+        order for itself, by the steps in which it sees turns begin and end."""
+        step, order = len(self.sim._trace), self.order
+        supervisor = self.room._supervisor.actor_inbox.actor
+        asked = supervisor._state.asked if isinstance(supervisor, CacheSupervisor) else {}
+        gone: list[tuple[str, int]] = []
+        for key, card in self.room._context.cards.items():
+            session = card.ref.actor_inbox.actor
+            if not isinstance(session, Session):
+                continue
+            machine, seen = session._state.machine, order.setdefault(key, Seen())
+            used = seen.used
+            if (machine.turn, machine.agent) != (seen.turn, seen.agent) and machine.agent:
+                seen.used = step
+            reasons = {d.reason for d in machine.departures if d.incarnation == seen.agent}
+            leaves = Reason.CAPACITY in (machine.leaving, *reasons)
+            if leaves and seen.cached and not (machine.agent and machine.leaving is None):
+                gone.append((key, used))
+            seen.see(machine, step, asked.get(key))
+        for key, used in gone:
+            self._check_victim(key, used, set(asked))
+
+    def _check_victim(self, key: str, used: int, asked: set[str]) -> None:
+        for other, seen in self.order.items():
+            idle = seen.cached and seen.turn is None and not seen.entering and other not in asked
+            if idle and seen.used < used and seen.since < self.order[key].asked_at:
+                raise Violation(f"invariant 2: {key} went, and {other} was used longer ago")
 
     def _check_cap(self) -> None:
         """Whenever no message is on its way, everything beyond the cap is in a turn."""
