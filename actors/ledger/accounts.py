@@ -148,10 +148,8 @@ class Opened:
     lost: Account | None = None
     """What was known of it, and others have had since."""
 
-    @property
-    def lost_at(self) -> int | None:
-        """How many turns were completed, as far as was known."""
-        return None if self.lost is None else self.lost.generation
+    moved: bool = False
+    """Others have completed turns of it."""
 
 
 class Accounts:
@@ -238,7 +236,8 @@ class Accounts:
         self.by_id[lease.session_id] = Account(
             lease.session_id, lease.epoch, lease.generation, lease.committed, lease.generation, PINNED
         )
-        return Opened(anew=True, lost=account)
+        moved = account is not None and account.generation != lease.generation
+        return Opened(anew=True, lost=account, moved=moved)
 
     def close(self, account: Account) -> None:
         """It is not this room's any more, or nothing need be known of it."""
@@ -333,6 +332,6 @@ def judge(
     lease = entered.lease
     if lease is not None and not lease.held:
         return Entry.HELD
-    if opened is not None and opened.lost_at not in (None, lease.generation):
-        return Entry.STALE  # others have completed turns of it
+    if opened is not None and opened.moved:
+        return Entry.STALE
     return verdict(session_id, remembered, entered.seen, entered.home)

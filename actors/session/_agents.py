@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from contextvars import copy_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.errors import text_of
 from greenroom.actors.ledger.coherence import Remembered
@@ -73,15 +73,17 @@ class Agents:
     def build(self, effect: effects_of.Build) -> None:
         """Build an agent: on its caller's thread, on a worker or on a loop."""
         state, turn, actor_ref = self._state, effect.turn, self._actor.actor_ref
+
+        def use_settings(method: str, *args: Any) -> Any:
+            return actor_ref.ask(UseSettings(method=method, args=args))
+
         if state.resources is None:
             state.resources = Resources(state.key)
         context = BuildContext(
             key=state.key,
             session_id=turn.session_id,
             spec=turn.spec,
-            settings=Settings(
-                state.key, lambda method, *args: actor_ref.ask(UseSettings(method=method, args=args))
-            ),
+            settings=Settings(state.key, use_settings),
             store=None if self._ledger is None else self._ledger.store_for_agents(),
             resources=state.resources,
         )

@@ -67,12 +67,14 @@ class Callers:
 
     def of(self, turn: object) -> Waiter | None:
         """Who waits for a turn."""
-        return (self._state.waiters or {}).get(turn)  # type: ignore[call-overload,no-any-return]  # a warm turn's name is no message
+        waiters: dict[Any, Waiter] = self._state.waiters or {}  # a warm turn's name is no message
+        return waiters.get(turn)
 
     def forget(self, turn: object) -> Waiter | None:
         """Nobody waits for this turn any more."""
         state = self._state
-        waiter: Waiter | None = (state.waiters or {}).pop(turn, None)  # type: ignore[call-overload]  # the same
+        waiters: dict[Any, Waiter] = state.waiters or {}
+        waiter = waiters.pop(turn, None)
         state.waiters = state.waiters or None
         if waiter is not None and waiter.timer is not None:
             waiter.timer.cancel()

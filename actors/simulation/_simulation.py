@@ -256,9 +256,7 @@ class Simulation(Runtime):
             mailboxes = [who for who in self._runnable if isinstance(who, SimulatedMailbox)]
             if not mailboxes:
                 return
-            chosen = self.random.choice(
-                mailboxes
-            )  # that of the step: its baton is taken
+            chosen = self.random.choice(mailboxes)  # that of the step: its baton is taken
             del self._runnable[chosen]
             chosen.advance()
 

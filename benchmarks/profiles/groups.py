@@ -8,10 +8,10 @@ from collections import Counter
 from benchmarks.profiles.recorder import Stacks
 
 GROUPS = {
-    "decisions (stage, generations, eviction)": (
-        r"actors/(stage|_stage_exits|lifecycle|effects|coherence)\.py|supervisor/(eviction|drain)\.py"
+    "decisions (machine, generations, accounts, eviction)": (
+        r"session/machine/|(lifecycle|accounts|coherence)\.py|supervisor/(eviction|drain)\.py"
     ),
-    "session actor": r"actors/(session|_session_\w+|slow_work|hooks|holding|resources|context)\.py",
+    "session actor": r"actors/(session|ledger)/",
     "supervisor": r"greenroom/supervisor/",
     "messages (their constructors)": r"constructor of|greenroom/messages/|<string>",
     "runtime (mailboxes, futures, threads)": r"greenroom/actors/",

@@ -43,7 +43,7 @@ def accounts_of(*accounts: Account) -> Accounts:
 
 
 def account(session_id: str = "s", *, until: float = NOW + LINGER, **more: Any) -> Account:
-    figures = {"epoch": 3, "generation": 5, "committed": 5, "recorded": 5, **more}
+    figures: dict[str, Any] = {"epoch": 3, "generation": 5, "committed": 5, "recorded": 5, **more}
     return Account(session_id, until=until, **figures)
 
 
@@ -409,9 +409,9 @@ def test_what_another_room_holds_is_held_whatever_the_agent_knows() -> None:
 def test_an_agent_is_stale_if_others_completed_turns_of_its_session(
     generation: int, entry: Entry
 ) -> None:
+    accounts = accounts_of(account(epoch=2, generation=generation))
     entered = Entered(lease=Lease(generation=5), seen=TranscriptVersion(1, False))
-    lost = Opened(anew=True, lost=account(epoch=2, generation=generation))
-    assert judge("s", remembering(1), entered, lost) is entry
+    assert judge("s", remembering(1), entered, accounts.open(entered.lease)) is entry
 
 
 def test_the_transcript_decides_where_nothing_was_lost() -> None:

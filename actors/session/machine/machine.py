@@ -364,8 +364,7 @@ class SessionMachine(SessionData):
         return self.generations.complete(incarnation)
 
     def _keep_for_commits(self, incarnation: int) -> None:
-        here = incarnation == self.agent or self.departure(incarnation) is not None
-        if not here and incarnation not in self.commit_only:
+        if not self.is_ours(incarnation) and incarnation not in self.commit_only:
             self.commit_only = (*self.commit_only, incarnation)
 
     def start_commit(self) -> list[Effect] | None:
