@@ -63,8 +63,7 @@ class AgentHooks:
         given: Callable[..., Any] | None = getattr(self, name)
         if given is not None:
             return functools.partial(given, agent)
-        cls: Any = type(agent)
-        found, ordinary = _on_class(cls, NAMES[name])
+        found, ordinary = _on_class(cast("Any", type(agent)), NAMES[name])
         if not ordinary:
             found = inspect.getattr_static(agent, NAMES[name], MISSING)
         elif found is MISSING or not hasattr(found, "__set__"):
@@ -113,7 +112,7 @@ def _on_class(cls: Any, name: str) -> tuple[Any, bool]:
     Looked up once for each class: a method that a class gets after its first agent was let go is not
     seen. An agent's own attributes are looked at every time."""
     found = inspect.getattr_static(cls, name, MISSING)
-    theirs = [vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base)]
+    theirs: list[Any] = [vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base)]
     shadowed = any(not isinstance(way, types.GetSetDescriptorType) for way in theirs)
     ordinary = cls.__getattribute__ is object.__getattribute__ and not issubclass(cls, type)
     return found, ordinary and not shadowed
