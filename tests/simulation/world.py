@@ -273,7 +273,8 @@ class World:
         if not isinstance(answer, BuildHere):
             return answer
         session = self.room._find(key)
-        assert session is not None
+        if session is None:
+            raise pykka.ActorDeadError
         strikes = self.random.random()
         agent, error = None, None
         try:
