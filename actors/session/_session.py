@@ -21,6 +21,7 @@ replies, and slow work under way are untouched by a restart: they know the refer
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -289,6 +290,10 @@ class Session(Actor):
             return (*requests, *answers, STOP)
         if changed and not (answer is not None and answer.accepted):
             self._context.tell_supervisor(SessionChanged(key=self._key))
+        if answer is not None and answer.held and state.card.owes is None:
+            # We failed before we could say that we are held, and the turn was over when we went on: what
+            # we owe is told just above. Held from now on, we would owe nothing, and stay held.
+            answer = dataclasses.replace(answer, held=False)
         if answer is not None:
             # Behind the card: at no moment does it look as if nothing were under way.
             self._context.tell_supervisor(answer)

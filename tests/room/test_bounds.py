@@ -14,7 +14,8 @@ import pytest
 
 from greenroom import AgentHooks, BuildFailed, Policy, Reason
 from greenroom.actors import ManualClock
-from greenroom.messages import Configure, HoldBounds, ReleaseAnswered, SettleRoom
+from greenroom.actors.session import Session
+from greenroom.messages import Configure, HoldBounds, ReleaseAgent, ReleaseAnswered, SettleRoom
 from greenroom.supervisor.cache import CacheSupervisor
 from greenroom.supervisor.eviction import LOOKS
 from tests.actors.actors import PATIENCE, all_at_once, in_thread, join_all
@@ -521,6 +522,34 @@ def test_one_that_is_held_lets_the_supervisor_look_again_although_its_next_turn_
     assert cast.did("release") == ["b/1"]
     assert room.keys() == ("a",)
     second.end()
+
+
+def test_one_whose_turn_is_over_before_it_has_said_that_it_is_held_is_not_held(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C5. 1. it decides to say so, and fails  2. its turn ends  3. it tells both, and owes nothing."""
+    decide = Session._handlers[ReleaseAgent]
+
+    def fail_behind_it(self: Session, message: ReleaseAgent) -> None:
+        monkeypatch.setitem(Session._handlers, ReleaseAgent, decide)
+        with monkeypatch.context() as patch:
+            patch.setattr(Session, "_perform", lambda *_: None)
+            decide(self, message)
+
+    room = cast.room(cap=1)
+    held = cast.hold(room, "a")
+    monkeypatch.setitem(Session._handlers, ReleaseAgent, fail_behind_it)
+    other = cast.hold(room, "b")
+    room.evict("b")
+    other.end()
+    held.end()
+    room.settle()
+    monkeypatch.undo()
+
+    assert room.keys() == ("a",)
+    touch(room, "c")
+    room.settle()
+    assert room.keys() == ("c",)
 
 
 def test_nothing_is_warned_of_when_the_cap_is_switched_off_before_one_in_a_turn_has_answered(
