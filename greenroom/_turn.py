@@ -12,6 +12,7 @@ right in both cases.
 from __future__ import annotations
 
 import inspect
+import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from greenroom.actors.errors import GreenroomError
@@ -52,6 +53,7 @@ class Turn:
         "_mailbox",
         "_name",
         "_on_busy",
+        "_past",
         "_room",
         "_session_id",
         "_signature",
@@ -90,6 +92,7 @@ class Turn:
         """Where it may end with a step. `None`: it ends with a message."""
         self._agent: Any = None
         """`None`: it has not begun, or is over."""
+        self._past: weakref.ref[Any] | None = None
         self._discarded: str | None = None
         self._generation = 0
         self.completed = False
@@ -116,12 +119,15 @@ class Turn:
 
     @property
     def agent(self) -> Any:
-        """The agent. It is yours while the turn lasts, and not to be had here afterwards."""
-        if self._agent is None:
+        """The agent. It is yours while the turn lasts; afterwards nothing here keeps it alive."""
+        agent = self._agent
+        if agent is None and self._past is not None:
+            agent = self._past()
+        if agent is None:
             state = "has not begun: use it with 'with'" if self._name is None else "is over"
             msg = f"the turn of {self._key!r} {state}, and has no agent"
             raise RuntimeError(msg)
-        return self._agent
+        return agent
 
     @property
     def generation(self) -> int:
@@ -184,6 +190,10 @@ class Turn:
             if mailbox is not None and self._discarded is None:
                 generation = mailbox.step(thread, end_now, (name, counts), True)
                 if generation is not None:
+                    try:
+                        self._past = weakref.ref(self._agent)
+                    except TypeError:  # nothing of it can be kept without keeping it alive
+                        pass
                     self._agent = None
                     if thread.held is name:
                         thread.held = name[5]
@@ -244,6 +254,10 @@ class Turn:
             if mailbox is not None and self._discarded is None:
                 generation = mailbox.step(LOCAL.state, end_now, (name, counts))
                 if generation is not None:
+                    try:
+                        self._past = weakref.ref(self._agent)
+                    except TypeError:  # nothing of it can be kept without keeping it alive
+                        pass
                     self._agent = None
                     held = HELD.get()
                     if held is not None and held[0] is name:
@@ -300,6 +314,10 @@ class Turn:
     def _ended(self, generation: int | None, completing: bool) -> None:
         if self._agent is None:
             return  # it was given back before
+        try:
+            self._past = weakref.ref(self._agent)
+        except TypeError:
+            pass
         self._agent = None
         let_go(self._name, self._thread)
         if generation is not None:

@@ -106,9 +106,8 @@ class Agents:
         state = self._state
         machine = state.machine
         self._callers.hear_builder(message.turn)
-        known = state.agents.get(message.incarnation)
-        if known is not None and message.agent is not None and known.agent is message.agent:
-            return []  # it was handed in twice
+        if message.turn is not None and message.incarnation == state.handed_in:
+            return []  # its caller was struck, could not know that it is here, and hands it in again
         if message.error is None and machine.is_ours(message.incarnation):
             # It was built twice: the second one is a late agent, with a number of its own.
             machine.incarnations += 1
@@ -134,6 +133,8 @@ class Agents:
         if wanted and turn is None:
             state.card.idle_since = self._actor.runtime.clock()
         succeeded = message.error is None
+        if message.turn is not None:
+            state.handed_in = message.incarnation
         return effects + machine.built(
             message.incarnation, succeeded=succeeded, returned=message.returned
         )

@@ -82,6 +82,7 @@ class SessionState:
         "ended",
         "failing",
         "forced",
+        "handed_in",
         "key",
         "last_error",
         "ledger",
@@ -115,6 +116,8 @@ class SessionState:
         self.drain: DrainSession | None = None
         self.drained_from = 0
         self.forced = False
+        self.handed_in = 0
+        """The last incarnation that the caller of a turn has built and handed in."""
         self.failing: BaseException | None = None
         """The actor failed with this once too often: it has still to say so, and to begin no turn."""
         self.left_out: Any = None

@@ -96,8 +96,8 @@ class Seen:
     def __init__(self) -> None:
         self.turn: Any = None
         self.agent = 0
-        self.cached = self.entering = False
-        self.used = self.since = self.asked_at = 0
+        self.cached = False
+        self.used = self.since = self.asked_at = self.in_use_at = 0
         self.asked: int | None = None
 
     def see(self, machine: Any, step: int, asked: int | None) -> None:
@@ -107,7 +107,8 @@ class Seen:
         if asked is not None and asked != self.asked:
             self.asked_at = step
         self.turn, self.agent, self.cached, self.asked = machine.turn, machine.agent, cached, asked
-        self.entering = machine.in_use
+        if machine.in_use:
+            self.in_use_at = step
 
 
 class TurnThatBuilds(Turn):
@@ -136,6 +137,7 @@ class World:
         self.violations: list[str] = []
         self.generations: dict[Any, tuple[int, int]] = {}
         self.started: set[str] = set()
+        self.turns: dict[str, Any] = {}
         self.order: dict[str, Seen] = {}
         self.unstuck: SimulatedFuture[None] = SimulatedFuture(self.sim, "a hook", "the end")
         self.draining = False
@@ -296,12 +298,17 @@ class World:
         )
         try:
             return await session.ask(ended, block=False)
-        except pykka.ActorDeadError:
-            if agent is not None:
+        except (GreenroomError, pykka.ActorDeadError) as refusal:
+            if agent is not None and isinstance(refusal, pykka.ActorDeadError):
                 agent.farewells += 1  # the caller closes it
             raise
-        except InjectedFault:
-            session.tell(ended)
+        except BaseException:
+            # The session failed on it, or this caller was struck: as a notice, it is not lost.
+            try:
+                session.tell(ended)
+            except pykka.ActorDeadError:
+                if agent is not None:
+                    agent.farewells += 1
             raise
 
     async def _body(self, turn: Any) -> bool:
@@ -406,7 +413,9 @@ class World:
         generations = machine.generations
         started = machine.commit is CommitState.STARTED
         began = generations.in_flight if started and key not in self.started else None
-        if began is not None and began.owner == machine.agent and machine.turn is not None:
+        turn, self.turns[key] = self.turns.get(key), machine.turn
+        in_turn = machine.turn is not None and machine.turn is turn  # since the last look, at least
+        if began is not None and began.owner == machine.agent and in_turn:
             raise Violation(f"invariant 1: a commit of {key} began in the middle of its turn")
         (self.started.add if started else self.started.discard)(key)
         now = (generations.generation, generations.committed)
@@ -430,7 +439,9 @@ class World:
         order for itself, by the steps in which it sees turns begin and end."""
         step, order = len(self.sim._trace), self.order
         supervisor = self.room._supervisor.actor_inbox.actor
-        asked = supervisor._state.asked if isinstance(supervisor, CacheSupervisor) else {}
+        if not isinstance(supervisor, CacheSupervisor):
+            return
+        asked = supervisor._state.asked
         gone: list[tuple[str, int]] = []
         for key, card in self.room._context.cards.items():
             session = card.ref.actor_inbox.actor
@@ -446,12 +457,14 @@ class World:
                 gone.append((key, used))
             seen.see(machine, step, asked.get(key))
         for key, used in gone:
-            self._check_victim(key, used, set(asked))
+            # One that is held is about to say that its turn is over.
+            self._check_victim(key, used, {*asked, *supervisor._residents._held})
 
     def _check_victim(self, key: str, used: int, asked: set[str]) -> None:
+        asked_at = self.order[key].asked_at
         for other, seen in self.order.items():
-            idle = seen.cached and seen.turn is None and not seen.entering and other not in asked
-            if idle and seen.used < used and seen.since < self.order[key].asked_at:
+            idle = seen.cached and max(seen.in_use_at, seen.since) < asked_at and other not in asked
+            if idle and seen.used < used:
                 raise Violation(f"invariant 2: {key} went, and {other} was used longer ago")
 
     def _check_cap(self) -> None:
