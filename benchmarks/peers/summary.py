@@ -40,7 +40,7 @@ def words(results: Results) -> str:
     )
     return (
         "One workload on greenroom and on what else people use, in one run (`make bench-peers`).\n"
-        "Who does less for a turn takes less for it: of warm turns from one thread others make more\n"
+        "Simpler caches are faster on warm turns: from one thread these make more of them\n"
         f"({listed})."
     )
 
