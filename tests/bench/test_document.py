@@ -65,7 +65,7 @@ def test_the_readmes_part_is_filled_in_and_nothing_else_is_touched(tmp_path: Pat
     words = summary(samples.results())
     assert after == f"Above.\n{document.BEGIN}\n{words}\n{document.END}\nBelow.\n"
     assert document.with_summary(after, tmp_path) == after
-    assert "others make more\n(lock+dict 2.67×)" in words
+    assert "these make more of them\n(lock+dict 2.67×)" in words
     assert "| **greenroom** | 10.0 µs |" in words
 
 
