@@ -457,13 +457,16 @@ class World:
                 gone.append((key, used))
             seen.see(machine, step, asked.get(key))
         for key, used in gone:
-            # One that is held is about to say that its turn is over.
-            self._check_victim(key, used, {*asked, *supervisor._residents._held})
+            # One that is held is about to say that its turn is over; one that is not counted has just
+            # come.
+            residents = supervisor._residents
+            exempt = {*asked, *residents._held, *(other for other in KEYS if other not in residents)}
+            self._check_victim(key, used, exempt)
 
-    def _check_victim(self, key: str, used: int, asked: set[str]) -> None:
+    def _check_victim(self, key: str, used: int, exempt: set[str]) -> None:
         asked_at = self.order[key].asked_at
         for other, seen in self.order.items():
-            idle = seen.cached and max(seen.in_use_at, seen.since) < asked_at and other not in asked
+            idle = seen.cached and max(seen.in_use_at, seen.since) < asked_at and other not in exempt
             if idle and seen.used < used:
                 raise Violation(f"invariant 2: {key} went, and {other} was used longer ago")
 
