@@ -1,8 +1,8 @@
 """What a session does only where there is a store. `accounts` decides; this asks, and sets timers.
 
-    a turn is to begin     EnterStore: is the session id this room's, and does the agent know all of it?
+    a turn begins          EnterStore: is the session id this room's, and does the agent know all of it?
                            Not asked if this room had it a moment ago and a peek shows nothing new
-    a turn has ended       RecordTurn: its generation is in the ledger before whoever ran it goes on
+    a turn has ended       RecordTurn: its generation is in the ledger before its caller goes on
     a commit               IntendCommit, the hook, RecordCommit (in `slow_work.py`)
 
 What is asked of the store writer, who does the writing, is an effect of the session like any other: the
@@ -10,8 +10,8 @@ request itself. Its answer comes as `Answered`, with the request, which names wh
 number of the question, or the turn, and the epoch. An answer that comes late is about something that is
 over, and only the hold that it may bring with it is still of interest.
 
-What if the store cannot be reached? A turn that is to begin goes on with the agent that is there, if
-this room was the last that had the session. One that has ended counts, whoever ran it is told
+What if the store cannot be reached? A turn that begins goes on with the agent that is there, if
+this room was the last that had the session. One that has ended counts, its caller is told
 (`NotRecorded`), and the store is told again and again, with growing pauses, and with the next turn.
 
 Recovery: what another room has left is committed by an agent that is built for nothing else, with its
@@ -108,7 +108,7 @@ class LedgerState:
         self.accounts = Accounts(key)
         self.fences = Fences(owner)
         self.seen: TranscriptVersion | None = None
-        """What was last seen of the transcript of the turn that is to begin."""
+        """What was last seen of the transcript of the next turn."""
         self.holder: str | None = None
         """Which other room was last seen to have the session."""
         self.trouble: BaseException | None = None
@@ -121,7 +121,7 @@ class LedgerState:
 
     @property
     def under_way(self) -> bool:
-        """Whether the store is being asked or told something, or is to be."""
+        """Whether the store is being asked or told something, or will be."""
         return bool(self.recoveries) or self.accounts.under_way
 
 
@@ -172,7 +172,7 @@ class Ledger:
             StoreFailure(key=self._state.key, session_id=session_id, what=what, error=error)
         )
 
-    # A turn is to begin.
+    # A turn begins.
 
     def enters_at_once(self, turn: BeginTurn) -> bool:
         """Whether the agent that is there may serve this turn, and nobody need be asked."""
@@ -265,7 +265,7 @@ class Ledger:
     # A turn has ended.
 
     def ends_at_once(self, turn: BeginTurn) -> bool:
-        """Whether nothing is to be recorded, and a peek tells what the agent knows now."""
+        """Whether there is nothing to record, and a peek tells what the agent knows now."""
         if self._books.ledger or turn is not self._state.machine.turn:
             return False
         seen = self._books.peek(turn.session_id)
@@ -372,14 +372,14 @@ class Ledger:
             answer = LostOwnership(msg, self._state.key)
         effects = Effects()
         if account is not None:
-            # First of all: whoever waits for the next turn must ask for it.
+            # First of all: the next turn must ask for it.
             self._close(account)
             effects = self._disclaim(account.session_id)
             self._say_lost(account, self._state.machine.generations.owed(account.session_id))
         return effects + self._end_recording(Recorded.LOST, account, answer)
 
     def give_up_recording(self, why: str) -> Effects:
-        """The turn is over, recorded or not: whoever ran it does not wait any longer."""
+        """The turn is over, recorded or not: its caller does not wait any longer."""
         machine = self._state.machine
         turn = machine.turn
         if turn is None or machine.place is not Place.RECORDING:
@@ -592,7 +592,7 @@ class Ledger:
         self._context.tell_supervisor(RecoveryFailure(key=key, session_id=session_id, problem=problem))
 
     def _give_back(self, account: Account, problem: str, tries: int) -> Effects:
-        """Leave a session id to whoever tries next; the ledger says when that may be."""
+        """Leave a session id to the room that tries next; the ledger says when that may be."""
         session_id, policy = account.session_id, self._context.policy
         self._close(account)
         self._accounts.doubts[session_id] = 0  # if it cannot be told, it is let go of at least

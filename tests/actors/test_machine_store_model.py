@@ -932,11 +932,6 @@ class StoreMachine(RuleBasedStateMachine):
         committing = self.in_flight is not None and not self.stuck
         assert machine.busy == bool(working or committing or Phase.COMMITTING in phases)
         assert machine.in_use == bool(self.current or (machine.place is Place.ENTERING and self.place))
-        if machine.rests:
-            assert self.place
-            assert not any([self.current, self.line, self.flushing, self.in_flight, phases])
-            assert not self.draining
-            assert not machine.busy or self.closing
         if machine.forgettable:
             assert not any(
                 [self.current, self.line, machine.place is Place.ENTERING, self.builds, self.place]

@@ -466,8 +466,8 @@ known                 known
 orphan                known
 building              building  busy
 turn                  in turn   used
-idle                  idle      rests
-dirty                 idle      rests
+idle                  idle
+dirty                 idle
 flushing              idle      busy
 stuck                 idle
 leaving               leaving   busy
@@ -478,7 +478,7 @@ retained-beside       idle      retained
 retained-stuck        retained  retained
 tearing               leaving   busy
 resources             closing   busy unused
-failed                failed    rests
+failed                failed
 failed-in-turn        failed    used
 draining-turn         in turn   used
 draining-commit       leaving   busy unused
@@ -504,4 +504,3 @@ def test_what_people_and_the_supervisor_see(line: str) -> None:
     assert machine.retained == ("retained" in flags)
     assert machine.unused == ("unused" in flags)
     assert machine.in_use == ("used" in flags)
-    assert machine.rests == ("rests" in flags)

@@ -170,12 +170,6 @@ class SessionData:
         return self.turn is not None or (self.place is Place.ENTERING and self.agent != 0)
 
     @property
-    def rests(self) -> bool:
-        """Whether its agent is idle, and there is nothing to do."""
-        to_do = self.flush_to or self.departures or self.recoveries or self.draining
-        return self.place is Place.IDLE and self.commit is CommitState.NONE and not to_do
-
-    @property
     def retained(self) -> int:
         """How many agents are kept only for a commit that failed."""
         departures = self.departures
