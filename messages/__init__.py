@@ -57,7 +57,7 @@ from greenroom.messages._ledger import (
 )
 from greenroom.messages._protocol import Notice, Request, message
 from greenroom.messages._reason import Reason
-from greenroom.messages._runtime import Answered, ChildFailed, StopActor
+from greenroom.messages._runtime import Answered, Call, ChildFailed, StopActor
 from greenroom.messages._session import (
     AbandonSession,
     AdoptAgent,
@@ -129,6 +129,7 @@ __all__ = [
     "BuildEnded",
     "BuildFailure",
     "BuildHere",
+    "Call",
     "ChildFailed",
     "CloseBooks",
     "CloseSession",

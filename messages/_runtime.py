@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
 
 import pykka
 
 from greenroom.messages._protocol import Notice, message
 
-__all__ = ["Answered", "ChildFailed", "StopActor"]
+__all__ = ["Answered", "Call", "ChildFailed", "StopActor"]
 
 
 @message(eq=False)
@@ -22,6 +23,26 @@ class Answered(Notice):
 
     def __str__(self) -> str:
         return f"Answered({type(self.request).__name__})"
+
+
+P = ParamSpec("P")
+
+
+class Call(Notice):
+    """What an actor tells itself: call this method of yours, at once or when a timer ends.
+
+        self.call_later(pause, Call(self.retry))
+
+    It names the method: if the actor is restarted meanwhile, the next incarnation calls its own."""
+
+    __slots__ = ("args", "name")
+
+    def __init__(self, method: Callable[P, object], *args: P.args, **_: P.kwargs) -> None:
+        self.name = method.__name__
+        self.args = args
+
+    def __str__(self) -> str:
+        return f"{self.name}()"
 
 
 @message()

@@ -24,12 +24,14 @@ from greenroom.actors.runtime._restart import RestartPolicy
 from greenroom.actors.runtime._runtime import Runtime, current_runtime, default_runtime
 from greenroom.actors.runtime._stats import RuntimeStats
 from greenroom.actors.runtime._timers import ManualClock, Timer
+from greenroom.messages import Call
 
 __all__ = [
     "Actor",
     "ActorError",
     "ActorRef",
     "ActorRegistry",
+    "Call",
     "Future",
     "MailboxFull",
     "ManualClock",

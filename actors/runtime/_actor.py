@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import pykka
 
 from greenroom.actors.runtime._calls import check_at_least
+from greenroom.actors.runtime._dispatch import Handlers
 from greenroom.actors.runtime._future import Future
 from greenroom.actors.runtime._life import CLOSED, STARTING
 from greenroom.actors.runtime._mailbox import AT_ONCE, Mailbox
@@ -119,6 +120,18 @@ class Actor(pykka.Actor):
         replying, mailbox.replying = mailbox.replying, None  # whoever asked still gets the answer
         mailbox.stop()
         mailbox.replying = replying
+
+    def on_receive(self, message: Any) -> Any:
+        """Handle a message that is for no proxy. `on_begin_turn()` handles a `BeginTurn`, and whatever
+        has no method of its own falls to that of a base class of it: `on_event()`. Override this to
+        choose in another way."""
+        return self._methods[message.__class__](self, message)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._methods = Handlers(cls)
+
+    _methods: ClassVar[Handlers]
 
     # Deciding first, acting then.
 

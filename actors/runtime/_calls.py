@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
-from greenroom.messages import Answered
+from greenroom.messages import Answered, Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,8 @@ def describe(message: Any) -> str:
         return f"a change of {'.'.join(message.attr_path)}"
     if kind is Answered:
         return f"Answered({message.request.__class__.__name__})"
+    if kind is Call:
+        return f"{message.name}()"
     return kind.__name__
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import pykka
 import pytest
 
-from greenroom.actors import Actor, MailboxFull, ManualClock, Runtime, WouldBlock
+from greenroom.actors import Actor, Call, MailboxFull, ManualClock, Runtime, WouldBlock
 from greenroom.actors.runtime._threads import LOCAL
 from tests.actors.actors import Gate, Recorder, all_at_once, in_thread, join_all
+from tests.room.agents import until
 
 
 def test_the_thread_that_brings_a_message_runs_the_actor(runtime: Runtime) -> None:
@@ -386,3 +387,67 @@ def test_another_base_exception_stops_all_actors_as_in_pykka(runtime: Runtime) -
 
     assert not ref.is_alive()
     assert not other.is_alive()
+
+
+class Begin:
+    """A message."""
+
+
+class BeginAgain(Begin):
+    """One that is for the same method."""
+
+
+class LookTwice:
+    """One with a method of its own."""
+
+
+class Named(Actor):
+    """Handles each message in the method that is called like it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: list[str] = []
+
+    def on_begin(self, message: Begin) -> str:
+        return type(message).__name__
+
+    def on_look_twice(self, _: LookTwice) -> str:
+        self.actor_ref.tell(Call(self.note, "told"))
+        self.call_later(0.0, Call(self.note, "later"))
+        return "looked"
+
+    def note(self, what: str) -> None:
+        self.called.append(what)
+
+
+def test_a_message_goes_to_the_method_that_is_called_like_it_or_like_a_base_of_it(
+    runtime: Runtime,
+) -> None:
+    named = runtime.start(Named)
+
+    assert named.ask(Begin()) == "Begin"
+    assert named.ask(BeginAgain()) == "BeginAgain"
+    assert named.ask(LookTwice()) == "looked"
+
+
+def test_a_message_without_a_method_is_logged_as_in_pykka(
+    runtime: Runtime, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stop:
+        """Not for `on_stop()`."""
+
+    named = runtime.start(Named)
+
+    assert named.ask("whatever") is None
+    assert named.ask(Stop()) is None
+
+    assert caplog.text.count("Unexpected message received by") == 2
+
+
+def test_an_actor_tells_itself_to_call_a_method_at_once_or_later(runtime: Runtime) -> None:
+    named = runtime.start(Named)
+
+    named.ask(LookTwice())
+
+    until(lambda: named.proxy().called.get() == ["told", "later"])
+    assert str(Call(named.proxy)) == "proxy()"
