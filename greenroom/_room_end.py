@@ -22,7 +22,7 @@ from greenroom._room_calls import RoomCalls
 from greenroom._turn import Turn
 from greenroom.actors import SessionBusy
 from greenroom.actors.runtime._calls import check_wait
-from greenroom.actors.session.holding import held_here, turn_of
+from greenroom.actors.session.holding import KEY, held_here, name_of_turn
 from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, ListListeners, RoomStats
 from greenroom.supervisor import count_cards
 
@@ -70,17 +70,17 @@ class RoomEnd(RoomCalls):
         if self._report is not None:
             return None
         for held in held_here(self._context):
-            if not _is_abandoned(turn_of(held)):
+            if not _is_abandoned(name_of_turn(held)):
                 msg = (
-                    f"this very caller is in a turn of {held[2]!r}, and a drain would wait for its end: "
-                    "end it first"
+                    f"this very caller is in a turn of {held[KEY]!r}, and a drain would wait for its "
+                    "end: end it first"
                 )
-                raise SessionBusy(msg, held[2])
+                raise SessionBusy(msg, held[KEY])
             logger.warning(
                 "A turn of %r was abandoned in a suspended generator. It is ended, and not counted",
-                held[2],
+                held[KEY],
             )
-            self._withdraw(held[2], turn_of(held))
+            self._withdraw(held[KEY], name_of_turn(held))
         return cast(
             "Future[DrainReport]", self._supervisor.ask(DrainRoom(deadline=deadline), block=False)
         )

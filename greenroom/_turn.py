@@ -16,10 +16,20 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from greenroom.actors.errors import GreenroomError
-from greenroom.actors.runtime._loops import running_loop, running_task
+from greenroom.actors.runtime._loops import running_loop
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session import Session
-from greenroom.actors.session.holding import HELD, held_here, let_go, turn_of
+from greenroom.actors.session.holding import (
+    HELD,
+    NAME,
+    OUTER,
+    THREAD,
+    TOKEN,
+    end_out_of_order,
+    held_here,
+    innermost,
+    name_of_turn,
+)
 from greenroom.messages import BeginTurn, DescribeSession, EndTurn
 
 if TYPE_CHECKING:
@@ -28,7 +38,6 @@ if TYPE_CHECKING:
 
     from greenroom._room import Greenroom
     from greenroom.actors.runtime._mailbox import Mailbox
-    from greenroom.actors.runtime._threads import ThreadState
     from greenroom.actors.session.holding import Held
     from greenroom.messages import Reason, TurnGranted
 
@@ -44,26 +53,30 @@ class Turn:
     `cancel()`, or `ephemeral=True` gives the agent back without that.
     """
 
-    __slots__ = (
-        "_agent",
-        "_counts",
-        "_discarded",
-        "_generation",
-        "_key",
-        "_mailbox",
-        "_name",
-        "_on_busy",
-        "_past",
-        "_room",
-        "_session_id",
-        "_signature",
-        "_spec",
-        "_thread",
-        "_timeout",
-        "completed",
-        "rebuild_reason",
-        "reused",
-    )
+    _name: Any = None
+    """What the session knows the turn by. `None`: it has not begun."""
+
+    _held: Held
+    """Its entry among the turns that the caller is in: see `holding`. With `with`, the name itself."""
+
+    _mailbox: Mailbox | None = None
+    """Where it may end with a step. `None`: it ends with a message."""
+
+    _agent: Any = None
+    """`None`: it has not begun, or is over."""
+
+    _past: weakref.ref[Any] | None = None
+    _discarded: str | None = None
+    _generation = 0
+
+    completed = False
+    """Whether it is over, and counts. Not so if its session was closed by force before that."""
+
+    reused = False
+    """Whether the agent was there already."""
+
+    rebuild_reason: Reason | None = None
+    """Why the session's last agent is not this one. `None` if it is, or if this is the first."""
 
     def __init__(
         self,
@@ -76,6 +89,7 @@ class Turn:
         timeout: float | None,
         ephemeral: bool,
     ) -> None:
+        # Only what differs: the rest is read from the class, and a warm turn does not pay for it.
         self._room = room
         self._key = key
         self._spec = spec
@@ -84,23 +98,6 @@ class Turn:
         self._on_busy = on_busy
         self._timeout = timeout
         self._counts = not ephemeral
-        self._name: object = None
-        """What the session knows the turn by. `None`: it has not begun."""
-        self._thread: ThreadState
-        """The thread that entered it."""
-        self._mailbox: Mailbox | None = None
-        """Where it may end with a step. `None`: it ends with a message."""
-        self._agent: Any = None
-        """`None`: it has not begun, or is over."""
-        self._past: weakref.ref[Any] | None = None
-        self._discarded: str | None = None
-        self._generation = 0
-        self.completed = False
-        """Whether it is over, and counts. Not so if its session was closed by force before that."""
-        self.reused = False
-        """Whether the agent was there already."""
-        self.rebuild_reason: Reason | None = None
-        """Why the session's last agent is not this one. `None` if it is, or if this is the first."""
 
     def __repr__(self) -> str:
         begun = "over" if self._agent is None else "running"
@@ -152,9 +149,8 @@ class Turn:
             raise RuntimeError(self._used_before())
         room, key, thread = self._room, self._key, LOCAL.state
         context = room._context
-        outer: Held | None = thread.held
-        held: Held = (None, context, key, thread, None, outer)
-        self._name, self._thread = held, thread
+        held: Held = [None, context, key, thread, None, thread.held]
+        self._name = self._held = held
         try:
             card = context.cards.get(key)
             agent = None
@@ -166,9 +162,8 @@ class Turn:
                 self.reused = True
             else:
                 here = self._timeout is None and context.builds_here and running_loop() is None
-                self._name = request = self._request(None, here=here)
+                self._name = held[NAME] = request = self._request(None, here=here)
                 self._granted(room._begin(key, request))
-                held = (request, context, key, thread, None, outer)
             thread.held = held
             if room._prepare is not None:
                 room.runtime._call_and_await(room._prepare, (self._agent, self), None)
@@ -183,24 +178,13 @@ class Turn:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        name: Any = self._name
-        mailbox, thread = self._mailbox, LOCAL.state
+        name, mailbox = self._name, self._mailbox
         counts = exception_type is None and self._counts
         try:
             if mailbox is not None and self._discarded is None:
-                generation = mailbox.step(thread, end_now, (name, counts), True)
+                generation = mailbox.step(LOCAL.state, end_now, (name, counts), True)
                 if generation is not None:
-                    try:
-                        self._past = weakref.ref(self._agent)
-                    except TypeError:  # nothing of it can be kept without keeping it alive
-                        pass
-                    self._agent = None
-                    if thread.held is name:
-                        thread.held = name[5]
-                    else:
-                        let_go(name, self._thread)
-                    self._generation = generation
-                    self.completed = counts
+                    self._ended(generation, counts)
                     return
             self._ended(self._room._end(self._key, self._end(counts)), counts)
         except BaseException:
@@ -217,9 +201,9 @@ class Turn:
             raise RuntimeError(self._used_before())
         room, key, thread = self._room, self._key, LOCAL.state
         context = room._context
-        # The session must not keep the task alive: so the name is not what the context variable holds.
-        name: object = object()
-        self._name, self._thread = name, thread
+        # The entry keeps its context alive, and the session must not: so it gets another name.
+        self._name = name = object()
+        self._held = held = [name, context, key, thread, None, innermost(HELD.get())]
         try:
             card = context.cards.get(key)
             agent = None
@@ -230,9 +214,9 @@ class Turn:
                 self._agent = agent
                 self.reused = True
             else:
-                self._name = name = request = self._request(running_loop())
+                self._name = held[NAME] = request = self._request(running_loop())
                 self._granted(await room._begin_async(key, request))
-            HELD.set((name, context, key, thread, running_task(), HELD.get()))
+            held[TOKEN] = HELD.set(held)
             if room._prepare is not None:
                 prepared = room._prepare(self._agent, self)
                 if inspect.isawaitable(prepared):
@@ -248,24 +232,13 @@ class Turn:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        name, mailbox = self._name, self._mailbox
+        mailbox = self._mailbox
         counts = exception_type is None and self._counts
         try:
             if mailbox is not None and self._discarded is None:
-                generation = mailbox.step(LOCAL.state, end_now, (name, counts))
+                generation = mailbox.step(LOCAL.state, end_now, (self._name, counts))
                 if generation is not None:
-                    try:
-                        self._past = weakref.ref(self._agent)
-                    except TypeError:  # nothing of it can be kept without keeping it alive
-                        pass
-                    self._agent = None
-                    held = HELD.get()
-                    if held is not None and held[0] is name:
-                        HELD.set(held[5])
-                    else:
-                        let_go(name, self._thread)
-                    self._generation = generation
-                    self.completed = counts
+                    self._ended(generation, counts)
                     return
             self._ended(await self._room._end_async(self._key, self._end(counts)), counts)
         except BaseException:
@@ -297,7 +270,7 @@ class Turn:
             session_id=self._session_id,
             reject=self._on_busy == "reject",
             timeout=self._timeout,
-            held=tuple(map(turn_of, held_here())),
+            held=tuple(map(name_of_turn, held_here(blocking=loop is None))),
             loop=loop,
             here=here,
         )
@@ -316,10 +289,15 @@ class Turn:
             return  # it was given back before
         try:
             self._past = weakref.ref(self._agent)
-        except TypeError:
+        except TypeError:  # nothing of it can be kept without keeping it alive
             pass
         self._agent = None
-        let_go(self._name, self._thread)
+        held = self._held
+        thread, outer = held[THREAD], held[OUTER]
+        if thread.held is held:
+            thread.held = outer and innermost(outer)
+        else:
+            end_out_of_order(held)
         if generation is not None:
             self._generation = generation
             self.completed = completing

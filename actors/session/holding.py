@@ -1,9 +1,15 @@
 """Which turns a caller is in, so that no caller waits for a turn that only it can end.
 
-A turn that is entered with `with` is its thread's: the thread's state holds the innermost, and through
-it those around it. One that is entered with `async with` is its task's, and a context variable holds
-it: tasks that begin inside it inherit that, so that a caller can tell in whose turns it was begun, and
-compares the task to tell whether it is in the turn itself.
+A turn that was entered with `with` belongs to its thread: `ThreadState.held` is the innermost one. One
+that was entered with `async with` belongs to the context that it was entered in, which is its task's
+own: a context variable holds the innermost one. Each entry names the turn around it.
+
+Tasks and threads that begin inside a turn may inherit its context. They are not in the turn, but it may
+wait for them. A context has no name of its own, but a token knows the context that made it:
+`ContextVar.reset()` refuses every other. `asyncio.current_task()` would tell the same and costs more
+than half a warm turn on Python 3.11.
+
+A turn that ends out of order, or in another context, is marked as over and skipped from then on.
 """
 
 from __future__ import annotations
@@ -11,65 +17,71 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from greenroom.actors.runtime._loops import running_task
 from greenroom.actors.runtime._threads import LOCAL
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterator
 
-    from greenroom.actors.runtime._threads import ThreadState
+__all__ = ["HELD", "Held", "end_out_of_order", "held_around", "held_here", "innermost", "name_of_turn"]
 
-__all__ = ["HELD", "Held", "held_around", "held_here", "let_go", "turn_of"]
+Held: TypeAlias = list[Any]
+"""An entry. A plain list, because every turn makes one: making an object takes three times as long."""
 
-Held: TypeAlias = "tuple[object, object, str, ThreadState, asyncio.Task[Any] | None, Held | None]"
-"""The name of the turn, its room (a mark of it: the room itself may be dropped meanwhile), its key, the
-thread and the task that entered it, and the turn around it. A plain tuple, as every turn makes one; if
-the name is `None`, the tuple itself is the name."""
+NAME, ROOM, KEY, THREAD, TOKEN, OUTER = range(6)
+"""Where what is in an entry: the name of the turn (`None`: the entry itself is the name; `OVER`), its
+room (only a mark of it, so that a room can be dropped meanwhile), its key, the thread that entered it,
+for `async with` the token of the context variable, and the entry of the turn around it."""
+
+OVER: Any = "over"
+"""In the place of its name: the turn has ended."""
 
 HELD: ContextVar[Held | None] = ContextVar("greenroom_turns", default=None)
 
 
-def turn_of(held: Held) -> object:
-    """The name of a turn that is held."""
-    return held if held[0] is None else held[0]
+def name_of_turn(held: Held) -> object:
+    """What the session knows the turn by."""
+    return held if held[NAME] is None else held[NAME]
 
 
-def let_go(turn: object, entered: ThreadState) -> None:
-    """Note that a turn is over, which was entered on this thread or in this context. (In another
-    context, there is nothing to note.)"""
-    if entered.held is not None:
-        entered.held = _without(turn, entered.held)
-    held = HELD.get()
-    if held is not None:
-        HELD.set(_without(turn, held))
+def innermost(held: Held | None) -> Held | None:
+    """The innermost of these turns that is not over."""
+    while held is not None and held[NAME] is OVER:
+        held = held[OUTER]
+    return held
 
 
-def held_here(room: object = None) -> tuple[Held, ...]:
-    """The turns that this very thread or task is in, of this room or of all: it cannot wait for their
-    end."""
+def end_out_of_order(held: Held) -> None:
+    """Mark a turn as over that is not its thread's innermost, or that a context holds, and keep nothing
+    alive for it."""
+    held[NAME], held[ROOM], held[TOKEN] = OVER, None, None
+
+
+def held_here(room: object = None, *, blocking: bool = True) -> list[Held]:
+    """The turns whose end this caller cannot wait for, of this room or of all: it is in them.
+
+    A caller that blocks its thread cannot wait for a task on that thread, either."""
     thread, held = LOCAL.state, HELD.get()
-    if held is None and thread.held is None:
-        return ()
-    task = running_task()
-    mine = [h for h in _each(held) if h[4] is task] if task is not None else []
-    return tuple(h for h in (*_each(thread.held), *mine) if room in (None, h[1]))
+    mine = [h for h in _each(held) if (blocking and h[THREAD] is thread) or _entered_here(h)]
+    return [h for h in (*_each(thread.held), *mine) if room in (None, h[ROOM])]
 
 
 def held_around() -> tuple[object, ...]:
-    """The turns that this caller was begun in, which may wait for it."""
-    return tuple(map(turn_of, (*_each(LOCAL.state.held), *_each(HELD.get()))))
+    """The turns that this caller is in or was begun in. They may wait for it."""
+    return tuple(map(name_of_turn, (*_each(LOCAL.state.held), *_each(HELD.get()))))
 
 
 def _each(held: Held | None) -> Iterator[Held]:
-    while held is not None:
+    while (held := innermost(held)) is not None:
         yield held
-        held = held[5]
+        held = held[OUTER]
 
 
-def _without(turn: object, held: Held) -> Held | None:
-    """Two turns that do not end in the reverse order of their beginning: take out the outer one."""
-    if turn_of(held) is turn:
-        return held[5]
-    outer = None if held[5] is None else _without(turn, held[5])
-    return held if outer is held[5] else (turn_of(held), *held[1:5], outer)
+def _entered_here(held: Held) -> bool:
+    """Tell whether a turn was entered in this very context, and not in one that this is a copy of."""
+    before = HELD.get()
+    try:
+        HELD.reset(held[TOKEN])
+    except ValueError:
+        return False
+    held[TOKEN] = HELD.set(before)  # a token can be used once
+    return True

@@ -13,6 +13,7 @@ import pytest
 
 from greenroom import BuildFailed, Overloaded, Reason, RoomClosed, SessionBusy, TurnTimeout
 from greenroom.actors import ManualClock
+from greenroom.actors.session.holding import held_here
 from tests.actors.actors import PATIENCE, in_thread, join_all
 from tests.room.agents import OTHER, SPEC, Agent, AsyncAgent, Cast, row_of, touch, waiting_for
 
@@ -154,6 +155,46 @@ def test_a_task_that_would_wait_for_itself_is_refused(cast: Cast) -> None:
         async with room.turn("a"):
             with pytest.raises(SessionBusy):
                 await take_turn(room, "a")
+
+    run(main())
+
+
+def test_a_child_of_a_task_waits_for_the_turn_of_its_parent_unless_it_would_block_their_loop(
+    cast: Cast,
+) -> None:
+    """K3"""
+    room = cast.room()
+
+    async def block() -> None:
+        with room.turn("a"):
+            raise AssertionError("the loop waits for itself, and nobody ends the turn")
+
+    async def main() -> None:
+        async with room.turn("a") as parents:
+            child = asyncio.create_task(take_turn(room, "a"))
+            await until(lambda: waiting_for(room, "a") == 1)
+            with pytest.raises(SessionBusy):
+                await asyncio.create_task(block())
+        assert (await child).agent is parents.agent
+
+    run(main())
+
+
+def test_a_turn_that_ended_before_an_outer_one_holds_nobody_up(cast: Cast) -> None:
+    """K3: neither the turns that ended nor the ones around them are taken for turns of this task."""
+    room = cast.room()
+
+    async def main() -> None:
+        outer, inner = room.turn("a"), room.turn("b")
+        await outer.__aenter__()
+        await inner.__aenter__()
+        await outer.__aexit__(None, None, None)
+        await take_turn(room, "a")
+        with pytest.raises(SessionBusy):
+            await take_turn(room, "b")
+        await inner.__aexit__(None, None, None)
+        assert (await take_turn(room, "b")).generation == 2
+        assert not held_here()
 
     run(main())
 

@@ -30,7 +30,7 @@ from greenroom.actors import ManualClock, Runtime
 from greenroom.actors.runtime._mailbox import Mailbox
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session import Session
-from greenroom.actors.session.holding import HELD, held_here
+from greenroom.actors.session.holding import HELD, TOKEN, held_here
 from greenroom.actors.session.resources import Resources
 from greenroom.actors.simulation import InjectedFault
 from greenroom.messages import BeginTurn, EventsAnnounced, ExpireSession, ExpireTurn, UseSettings
@@ -965,14 +965,15 @@ def test_a_thread_that_was_begun_in_a_turn_which_is_over_is_in_none() -> None:
     held: list[Any] = []
 
     def take_turn() -> None:
-        HELD.set((turn, None, "a", LOCAL.state, None, None))
+        entry = [turn, None, "a", LOCAL.state, None, None]
+        entry[TOKEN] = HELD.set(entry)
         contexts.append(contextvars.copy_context())
 
     join_all([in_thread(take_turn)])
     for _ in range(20):
         join_all([in_thread(lambda: held.append(contexts[0].run(held_here)))])
 
-    assert held == [()] * 20
+    assert held == [[]] * 20
 
 
 @pytest.mark.long
