@@ -17,7 +17,7 @@ from __future__ import annotations
 import select
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -40,13 +40,9 @@ LEDGER_PATIENCE = 0.25
 others' turns wait in the same transaction."""
 
 
-class Engines(NamedTuple):
-    """SQLAlchemy's engines for one database. Some of them may be the same."""
-
-    writer: sa.Engine
-    reader: sa.Engine
-    clerk: sa.Engine
-    """For transactions on the ledger."""
+Engines = tuple[sa.Engine, sa.Engine, sa.Engine]
+"""SQLAlchemy's engines for one database: for writing, for reading, and for transactions on the ledger.
+Some of them may be the same."""
 
 
 def connect(url: sa.URL, *, synchronous_commit: str) -> Engines:
@@ -59,7 +55,7 @@ def connect(url: sa.URL, *, synchronous_commit: str) -> Engines:
         return _connect_sqlite(url)
     writer = _postgresql(url, PATIENCE, synchronous_commit)
     clerk = _postgresql(url, LEDGER_PATIENCE, synchronous_commit)
-    return Engines(writer, writer.execution_options(isolation_level="REPEATABLE READ"), clerk)
+    return writer, writer.execution_options(isolation_level="REPEATABLE READ"), clerk
 
 
 # SQLite
@@ -71,7 +67,7 @@ def _connect_sqlite(url: sa.URL) -> Engines:
             f"SQLite {sqlite3.sqlite_version} is too old: upgrade to 3.35, or use PostgreSQL"
         )
     writer = _sqlite(url, 1)
-    return Engines(writer, writer if is_memory(url) else _sqlite(url, 8), writer)
+    return writer, writer if is_memory(url) else _sqlite(url, 8), writer
 
 
 def _sqlite(url: sa.URL, size: int) -> sa.Engine:
@@ -82,6 +78,7 @@ def _sqlite(url: sa.URL, size: int) -> sa.Engine:
         max_overflow=0,
         pool_timeout=PATIENCE,
         hide_parameters=True,
+        paramstyle="named",  # as PostgreSQL's driver has them
         # The driver begins nothing by itself: whoever takes a connection does.
         connect_args={"isolation_level": None, "timeout": PATIENCE, "check_same_thread": False},
     )

@@ -1,6 +1,6 @@
 """The statements of the ledger. All comparing happens in them, and all reading of clocks.
 
-Each is built once, and compiled once for a database (`_prepared.py`). No parameter has the name of a
+Each is built once, and compiled once for a database (`_engine.py`). No parameter has the name of a
 column: SQLAlchemy would set that column to it.
 """
 

@@ -103,7 +103,8 @@ class Maintenance:
         PostgreSQL makes the space free for new rows, and nobody waits.
         """
         engine = self._engine
-        with engine._translated(), engine._writer.connect() as connection:
+        with engine.connected(engine._writer) as pooled:
+            connection = sa.Connection(engine._writer, pooled)
             if engine.dialect_name == "sqlite":
                 for step in ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     connection.exec_driver_sql(step)

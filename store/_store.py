@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from greenroom.store._content import check_id, check_role, decode, encode
-from greenroom.store._engine import AnyConnection, Engine
+from greenroom.store._engine import Engine
 from greenroom.store._errors import Fenced, SessionExists, SessionInUse, UnknownSession
 from greenroom.store._ledger import CREATE, SESSION_COLUMNS, session_row
 from greenroom.store._maintenance import Maintenance
@@ -26,6 +26,8 @@ from greenroom.store._transaction import Transaction
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
+
+    from sqlalchemy.pool import PoolProxiedConnection
 
     from greenroom.store._rows import Fence, SessionRow
 
@@ -129,7 +131,7 @@ class Store(Maintenance):
         check_id("key", key)
         if source is not None:
             check_id("source", source)
-        with self._engine.write() as connection:
+        with self._engine.writing() as connection:
             values = {"sid": session_id, "a_key": key, "a_source": source}
             self._engine.run(connection, CREATE[self._engine.dialect_name], values)
             if source is not None:
@@ -172,9 +174,9 @@ class Store(Maintenance):
         with self._engine.read() as connection:
             values = {"sid": session_id, "after": after, "most_rows": limit}
             query = _MESSAGES if limit is None else _FIRST_MESSAGES
-            rows = self._engine.run(connection, query, values).rows
+            rows = self._engine.run(connection.connection, query, values).rows
             if not rows:
-                self._row(connection, session_id)
+                self._row(connection.connection, session_id)
         return [
             Message(
                 session_id=session_id,
@@ -190,7 +192,7 @@ class Store(Maintenance):
         """All that is known of a session. `UnknownSession` if there is none."""
         check_id("session_id", session_id)
         with self._engine.read() as connection:
-            return self._row(connection, session_id)
+            return self._row(connection.connection, session_id)
 
     def end_session(self, session_id: str, *, fence: Fence | None = None) -> SessionRow:
         """Note that a session is over. Again is fine: the first time counts."""
@@ -253,13 +255,15 @@ class Store(Maintenance):
         with self._engine.read() as connection:
             return [session_row(row) for row in connection.execute(query)]
 
-    def _row(self, connection: AnyConnection, session_id: str) -> SessionRow:
+    def _row(self, connection: PoolProxiedConnection, session_id: str) -> SessionRow:
         row = self._engine.run(connection, _SESSION, {"sid": session_id}).row()
         if row is None:
             raise UnknownSession(session_id)
         return session_row(row)
 
-    def _lock(self, connection: AnyConnection, session_id: str, fence: Fence | None) -> tuple[int, bool]:
+    def _lock(
+        self, connection: PoolProxiedConnection, session_id: str, fence: Fence | None
+    ) -> tuple[int, bool]:
         """Lock a session. Its last position, and whether it is ended."""
         row = self._engine.run(connection, _LOCK, {"sid": session_id}).row()
         if row is None:
@@ -318,10 +322,14 @@ class Store(Maintenance):
     @contextmanager
     def transaction(self, durability: str | None = None) -> Iterator[Transaction]:
         """One transaction on the ledger and the leases. Calls of the store itself are no part of it."""
-        with self._engine.writing(durability, ledger=True) as connection:
-            ledger = Transaction(self._engine, connection, self._clock_shift)
+        engine = self._engine
+        engine.check_file()
+        with engine.connected(engine.clerk) as connection:
+            engine.begin(connection, durability)
+            ledger = Transaction(engine, connection, self._clock_shift)
             yield ledger
             ledger._check()
+            connection.commit()
 
     # The end
 

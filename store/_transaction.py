@@ -30,9 +30,9 @@ from greenroom.store._rows import LeaseRow, SessionRow
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
+    from sqlalchemy.pool import PoolProxiedConnection
 
-    from greenroom.store._engine import AnyConnection, Engine
-    from greenroom.store._prepared import Answer
+    from greenroom.store._engine import Answer, Engine
 
 __all__ = ["Transaction"]
 
@@ -44,7 +44,9 @@ class Transaction:
 
     __slots__ = ("_clock_shift", "_connection", "_engine", "_failure")
 
-    def __init__(self, engine: Engine, connection: AnyConnection, clock_shift: float = 0.0) -> None:
+    def __init__(
+        self, engine: Engine, connection: PoolProxiedConnection, clock_shift: float = 0.0
+    ) -> None:
         self._engine = engine
         self._connection = connection
         self._clock_shift = clock_shift
