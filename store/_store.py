@@ -17,7 +17,7 @@ from greenroom.store._ledger import CREATE, SESSION_COLUMNS, session_row
 from greenroom.store._maintenance import Maintenance
 from greenroom.store._own_writes import OwnWrites
 from greenroom.store._peek import Peeker
-from greenroom.store._pending import Soon, Threads
+from greenroom.store._pending import Threads, soon
 from greenroom.store._rows import Message
 from greenroom.store._schema import upgrade
 from greenroom.store._tables import NOW, messages, rooms, sessions
@@ -273,13 +273,13 @@ class Store(Maintenance):
             raise Fenced(session_id, owner, epoch)
         return last_position, ended is not None
 
-    create_session_soon = Soon(create_session)
-    append_soon = Soon(append)
-    messages_soon = Soon(messages)
-    session_soon = Soon(session)
-    end_session_soon = Soon(end_session)
-    delete_session_soon = Soon(delete_session)
-    sessions_soon = Soon(sessions)
+    create_session_soon = soon(create_session)
+    append_soon = soon(append)
+    messages_soon = soon(messages)
+    session_soon = soon(session)
+    end_session_soon = soon(end_session)
+    delete_session_soon = soon(delete_session)
+    sessions_soon = soon(sessions)
 
     # Coherence
 
