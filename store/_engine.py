@@ -95,6 +95,8 @@ class Engine:
         self.path = None if self.is_memory or parsed.drivername != "sqlite" else parsed.database
         """The file, if it is one."""
         self.closed = False
+        self.clock_shift = 0.0
+        """By how many seconds statements see the clock ahead. The tests of leases move it."""
         self._engines = connect(parsed, synchronous_commit=_SYNCHRONOUS_COMMIT[durability])
         self._writer, self._reader, self.clerk = self._engines
         self.dialect = self._writer.dialect
@@ -195,7 +197,7 @@ class Engine:
         text, defaults = self._compiled.get(statement) or self._compile(statement)
         driver: Any = connection.dbapi_connection
         try:
-            cursor = driver.execute(text, {**defaults, **values})
+            cursor = driver.execute(text, {**defaults, **values, "clock_shift": self.clock_shift})
             rows: list[tuple[Any, ...]] = [] if cursor.description is None else cursor.fetchall()
         except self.errors as error:
             if self.dialect.is_disconnect(error, driver, None):  # type: ignore[arg-type]  # drivers raise theirs

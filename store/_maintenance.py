@@ -38,7 +38,6 @@ class Maintenance:
     """The part of a `Store` that operators use."""
 
     _engine: Engine
-    _clock_shift: float
 
     def now(self) -> float:
         """Seconds since 1970, by the clock of the database."""
@@ -139,7 +138,7 @@ class Maintenance:
         return import_records(self._engine, records, progress)
 
     def _clock(self) -> dict[str, float]:
-        return {"clock_shift": self._clock_shift}
+        return {"clock_shift": self._engine.clock_shift}
 
 
 def is_there(url: str) -> bool:

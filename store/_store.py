@@ -13,14 +13,14 @@ from sqlalchemy import bindparam
 from greenroom.store._content import check_id, check_role, decode, encode
 from greenroom.store._engine import Engine
 from greenroom.store._errors import Fenced, SessionExists, SessionInUse, UnknownSession
-from greenroom.store._ledger import CREATE, SESSION_COLUMNS, session_row
+from greenroom.store._ledger import CREATE, LOCK, OWNER_IS_ALIVE, SESSION_COLUMNS, session_row
 from greenroom.store._maintenance import Maintenance
 from greenroom.store._own_writes import OwnWrites
 from greenroom.store._peek import Peeker
 from greenroom.store._pending import Threads, soon
 from greenroom.store._rows import Message
 from greenroom.store._schema import upgrade
-from greenroom.store._tables import NOW, messages, rooms, sessions
+from greenroom.store._tables import NOW, messages, sessions
 from greenroom.store._transaction import Transaction
 
 if TYPE_CHECKING:
@@ -37,11 +37,6 @@ _MOST_SESSIONS = 10_000
 
 _sid: sa.BindParameter[str] = bindparam("sid")
 _SESSION = sa.select(*SESSION_COLUMNS).where(sessions.c.session_id == _sid)
-_LOCK = (
-    sa.select(sessions.c.owner, sessions.c.epoch, sessions.c.last_position, sessions.c.ended)
-    .where(sessions.c.session_id == _sid)
-    .with_for_update()
-)
 _APPEND = (
     sa.insert(messages)
     .values(
@@ -74,10 +69,7 @@ _END = (
 _USE = (
     sa.select(
         sessions.c.owner,
-        sa.and_(
-            sessions.c.free_at.is_(None),
-            sa.exists().where(rooms.c.room == sessions.c.owner, rooms.c.expires > NOW),
-        ),
+        sa.and_(sessions.c.free_at.is_(None), OWNER_IS_ALIVE),
         sessions.c.generation - sessions.c.committed,
     )
     .where(sessions.c.session_id == _sid)
@@ -98,7 +90,6 @@ class Store(Maintenance):
         self._engine = Engine(url, durability=durability)
         self._own_writes = OwnWrites()
         self._own_writes_done = OwnWrites()
-        self._clock_shift = 0.0  # the tests of leases move it
         try:
             upgrade(self._engine)
         except BaseException:
@@ -200,8 +191,7 @@ class Store(Maintenance):
         with self._own_write(session_id) as own, self._engine.writing() as connection:
             _, ended = self._lock(connection, session_id, fence)
             if not ended:
-                values = {"sid": session_id, "clock_shift": self._clock_shift}
-                self._engine.run(connection, _END, values)
+                self._engine.run(connection, _END, {"sid": session_id})
             else:
                 own.clear()
             return self._row(connection, session_id)
@@ -214,7 +204,7 @@ class Store(Maintenance):
         agent for it begins a new and empty transcript with its next turn, or loses that turn.
         """
         check_id("session_id", session_id)
-        values: dict[str, object] = {"sid": session_id, "clock_shift": self._clock_shift}
+        values = {"sid": session_id}
         with self._engine.writing() as connection:
             row = self._engine.run(connection, _USE, values).row()
             if row is None:
@@ -265,7 +255,7 @@ class Store(Maintenance):
         self, connection: PoolProxiedConnection, session_id: str, fence: Fence | None
     ) -> tuple[int, bool]:
         """Lock a session. Its last position, and whether it is ended."""
-        row = self._engine.run(connection, _LOCK, {"sid": session_id}).row()
+        row = self._engine.run(connection, LOCK, {"sid": session_id}).row()
         if row is None:
             raise UnknownSession(session_id)
         owner, epoch, last_position, ended = row
@@ -326,7 +316,7 @@ class Store(Maintenance):
         engine.check_file()
         with engine.connected(engine.clerk) as connection:
             engine.begin(connection, durability)
-            ledger = Transaction(engine, connection, self._clock_shift)
+            ledger = Transaction(engine, connection)
             yield ledger
             ledger._check()
             connection.commit()

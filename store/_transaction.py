@@ -42,20 +42,16 @@ _PROBLEM_LENGTH = 1000
 class Transaction:
     """One transaction on the ledger. Good within its `with` block, and in one thread."""
 
-    __slots__ = ("_clock_shift", "_connection", "_engine", "_failure")
+    __slots__ = ("_connection", "_engine", "_failure")
 
-    def __init__(
-        self, engine: Engine, connection: PoolProxiedConnection, clock_shift: float = 0.0
-    ) -> None:
+    def __init__(self, engine: Engine, connection: PoolProxiedConnection) -> None:
         self._engine = engine
         self._connection = connection
-        self._clock_shift = clock_shift
         self._failure: StoreError | None = None
 
     def _run(self, statement: sa.ClauseElement, **values: Any) -> Answer:
         if self._failure is not None:
             raise StoreUnavailable("a call before this one failed: leave the block, and begin again")
-        values["clock_shift"] = self._clock_shift
         try:
             return self._engine.run(self._connection, statement, values)
         except self._engine.errors as error:
