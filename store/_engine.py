@@ -125,12 +125,18 @@ class Engine:
             yield sa.Connection(self._writer, connection)
 
     @contextmanager
-    def read(self) -> Iterator[sa.Connection]:
-        """One snapshot. What is written here is rolled back."""
-        with self.connected(self._reader) as connection:
+    def read(self, *, unhurried: bool = False) -> Iterator[sa.Connection]:
+        """One snapshot. What is written here is rolled back.
+
+        Unhurried: statements may take as long as they need.
+        """
+        with self.connected(self._reader) as pooled:
+            connection = sa.Connection(self._reader, pooled)
             if self.dialect_name == "sqlite":
-                connection.cursor().execute("BEGIN")
-            yield sa.Connection(self._reader, connection)
+                pooled.cursor().execute("BEGIN")
+            elif unhurried:
+                connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+            yield connection
 
     @contextmanager
     def writing(self, durability: str | None = None) -> Iterator[PoolProxiedConnection]:

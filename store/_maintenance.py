@@ -22,7 +22,7 @@ from greenroom.store._engine import Engine
 from greenroom.store._errors import UnknownSession
 from greenroom.store._rows import RoomRow, StoreInfo
 from greenroom.store._tables import NOW, messages, rooms, schema, sessions
-from greenroom.store._transfer import Progress, Record, export, import_records, unhurried
+from greenroom.store._transfer import Progress, Record, export, import_records
 from greenroom.store._url import is_memory, parse_url
 
 __all__ = ["Maintenance", "is_there"]
@@ -81,14 +81,14 @@ class Maintenance:
             _how_many(sessions, sessions.c.dead).label("dead"),
             _how_many(rooms).label("rooms"),
         )
-        with unhurried(self._engine) as connection:
+        with self._engine.read(unhurried=True) as connection:
             row = connection.execute(statement).mappings().one()
             counted = {name: int(value) for name, value in row.items()}
             return StoreInfo(**counted, size=_size(connection))
 
     def check(self) -> list[str]:
         """Look for damage: a line for each problem. Empty if all is well."""
-        with unhurried(self._engine) as connection:
+        with self._engine.read(unhurried=True) as connection:
             damage = list(_first(_damage(connection)))
             if damage:
                 return damage  # what the tables would say now means nothing

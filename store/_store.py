@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from greenroom.store._content import check_id, check_role, decode, encode
+from greenroom.store._content import ROLE_LENGTH, check_name, decode, encode
 from greenroom.store._engine import Engine
 from greenroom.store._errors import Fenced, SessionExists, SessionInUse, UnknownSession
 from greenroom.store._ledger import CREATE, LOCK, OWNER_IS_ALIVE, SESSION_COLUMNS, session_row
@@ -118,10 +118,10 @@ class Store(Maintenance):
 
         `source` tells where it comes from. The first who knows it sets it.
         """
-        check_id("session_id", session_id)
-        check_id("key", key)
+        check_name("session_id", session_id)
+        check_name("key", key)
         if source is not None:
-            check_id("source", source)
+            check_name("source", source)
         with self._engine.writing() as connection:
             values = {"sid": session_id, "a_key": key, "a_source": source}
             self._engine.run(connection, CREATE[self._engine.dialect_name], values)
@@ -136,8 +136,8 @@ class Store(Maintenance):
         self, session_id: str, *, role: str, content: object, fence: Fence | None = None
     ) -> Message:
         """Add a message to a transcript. With a `fence`, only if that lease is good: else `Fenced`."""
-        check_id("session_id", session_id)
-        check_role(role)
+        check_name("session_id", session_id)
+        check_name("role", role, ROLE_LENGTH)
         text, form = encode(content)
         with self._own_write(session_id), self._engine.writing() as connection:
             last_position, _ = self._lock(connection, session_id, fence)
@@ -159,7 +159,7 @@ class Store(Maintenance):
 
     def messages(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Message]:
         """The messages of a session in order, those behind position `after`, and at most `limit`."""
-        check_id("session_id", session_id)
+        check_name("session_id", session_id)
         if limit is not None and limit < 1:
             raise ValueError(f"limit={limit!r}: give a positive number, or None for all")
         with self._engine.read() as connection:
@@ -181,13 +181,13 @@ class Store(Maintenance):
 
     def session(self, session_id: str) -> SessionRow:
         """All that is known of a session. `UnknownSession` if there is none."""
-        check_id("session_id", session_id)
+        check_name("session_id", session_id)
         with self._engine.read() as connection:
             return self._row(connection.connection, session_id)
 
     def end_session(self, session_id: str, *, fence: Fence | None = None) -> SessionRow:
         """Note that a session is over. Again is fine: the first time counts."""
-        check_id("session_id", session_id)
+        check_name("session_id", session_id)
         with self._own_write(session_id) as own, self._engine.writing() as connection:
             _, ended = self._lock(connection, session_id, fence)
             if not ended:
@@ -203,7 +203,7 @@ class Store(Maintenance):
         `force` deletes it all the same. End it first in the room that has it; one that still has an
         agent for it begins a new and empty transcript with its next turn, or loses that turn.
         """
-        check_id("session_id", session_id)
+        check_name("session_id", session_id)
         values = {"sid": session_id}
         with self._engine.writing() as connection:
             row = self._engine.run(connection, _USE, values).row()
@@ -232,7 +232,7 @@ class Store(Maintenance):
             raise ValueError(f"limit={limit!r}: give 1 to {_MOST_SESSIONS}")
         query = sa.select(*SESSION_COLUMNS).order_by(sessions.c.session_id).limit(limit)
         if key is not None:
-            query = query.where(sessions.c.key == check_id("key", key))
+            query = query.where(sessions.c.key == check_name("key", key))
         if ended is not None:
             query = query.where(sessions.c.ended.is_not(None) if ended else sessions.c.ended.is_(None))
         if dirty is not None:
@@ -241,7 +241,7 @@ class Store(Maintenance):
         if dead is not None:
             query = query.where(sessions.c.dead if dead else ~sessions.c.dead)
         if after is not None:
-            query = query.where(sessions.c.session_id > check_id("after", after))
+            query = query.where(sessions.c.session_id > check_name("after", after))
         with self._engine.read() as connection:
             return [session_row(row) for row in connection.execute(query)]
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from greenroom.store import _ledger as sql
-from greenroom.store._content import check_id, printable
+from greenroom.store._content import check_name, printable
 from greenroom.store._errors import StoreError, StoreUnavailable
 from greenroom.store._ledger import session_row
 from greenroom.store._rows import LeaseRow, SessionRow
@@ -72,9 +72,9 @@ class Transaction:
         It may be had if it has no owner, if its `free_at` has come, or if its owner's room is dead.
         One's own may be had unless it is in a turn under another key.
         """
-        check_id("session_id", session_id)
-        check_id("key", key)
-        check_id("owner", owner)
+        check_name("session_id", session_id)
+        check_name("key", key)
+        check_name("owner", owner)
         values = {"sid": session_id, "a_key": key, "an_owner": owner}
         row = self._run(sql.TAKE, **values).row()
         if row is not None:
@@ -159,7 +159,7 @@ class Transaction:
 
     def beat(self, owner: str, *, ttl: float, host: str = "", pid: int = 0) -> bool:
         """A room lives for `ttl` seconds more. False if it was dead or unknown: it lost some."""
-        check_id("owner", owner)
+        check_name("owner", owner)
         if self._run(sql.BEAT, an_owner=owner, ttl=ttl).count == 1:
             return True
         enter = sql.ENTER[self._engine.dialect_name]

@@ -16,23 +16,26 @@ program wrote it) is exported like any other. `import_` refuses it.
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from greenroom.store._content import ID_LENGTH, ROLE_LENGTH, is_storable
 from greenroom.store._errors import SessionExists
 from greenroom.store._tables import messages, sessions
 
 if TYPE_CHECKING:
     from greenroom.store._engine import Engine
 
-__all__ = ["BadRecord", "Progress", "Record", "export", "import_records", "transcripts", "unhurried"]
+__all__ = ["BadRecord", "Progress", "Record", "export", "import_records", "transcripts"]
 
 Record = dict[str, Any]
 
@@ -72,18 +75,9 @@ class Transcript:
 # Out
 
 
-@contextmanager
-def unhurried(engine: Engine) -> Iterator[sa.Connection]:
-    """A snapshot for statements that may take as long as they need."""
-    with engine.read() as connection:
-        if engine.dialect_name == "postgresql":
-            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
-        yield connection
-
-
 def export(engine: Engine, progress: Progress | None = None) -> Iterator[Record]:
     """Every record of the store. See `Maintenance.export`."""
-    with unhurried(engine) as connection:
+    with engine.read(unhurried=True) as connection:
         whole = sum(
             connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
             for table in (sessions, messages)
@@ -101,28 +95,30 @@ def export(engine: Engine, progress: Progress | None = None) -> Iterator[Record]
 def _merged(connection: sa.Connection) -> Generator[Record]:
     """Walk through both tables at once, in the same order: each session, then its messages."""
     by_session = sa.select(*(sessions.c[name] for name in SESSION)).order_by(sessions.c.session_id)
-    in_order = sa.select(*(messages.c[name] for name in MESSAGE)).order_by(
-        messages.c.session_id, messages.c.position
+    # One that belongs to no session at all is left out.
+    belongs = sa.exists().where(sessions.c.session_id == messages.c.session_id)
+    in_order = (
+        sa.select(*(messages.c[name] for name in MESSAGE))
+        .where(belongs)
+        .order_by(messages.c.session_id, messages.c.position)
     )
     page = {"yield_per": PAGE}
     with (
         connection.execute(by_session, execution_options=page) as outer,
         connection.execute(in_order, execution_options=page) as inner,
     ):
-        waiting = iter(inner.mappings())
-        message = next(waiting, None)
-        for session in outer.mappings():
-            yield {"kind": "session", **session}
-            while message is not None and message["session_id"] <= session["session_id"]:
-                # One that is less belongs to no session at all, and must not hold up those behind it.
-                if message["session_id"] == session["session_id"]:
-                    yield {"kind": "message", **message, "content": _as_text(message["content"])}
-                message = next(waiting, None)
+        yield from heapq.merge(
+            ({"kind": "session", **row} for row in outer.mappings()),
+            (_message(row) for row in inner.mappings()),
+            key=itemgetter("session_id"),  # where it is the same, the session comes first
+        )
 
 
-def _as_text(content: str | bytes) -> str:
-    """What a foreign program wrote into an SQLite file may be bytes, whatever the column says."""
-    return content if isinstance(content, str) else content.decode("utf-8", "replace")
+def _message(row: sa.RowMapping) -> Record:
+    content = row["content"]
+    if isinstance(content, bytes):  # a foreign program may leave them in an SQLite file
+        content = content.decode("utf-8", "replace")
+    return {"kind": "message", **row, "content": content}
 
 
 # In
@@ -186,16 +182,6 @@ def _write(engine: Engine, batch: list[Transcript]) -> None:
 # What a record must look like
 
 
-def _text(value: Any) -> bool:
-    if not isinstance(value, str) or "\0" in value:
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _whole(least: int, most: int) -> Rule:
     return (
         lambda value: type(value) is int and least <= value <= most,
@@ -204,49 +190,47 @@ def _whole(least: int, most: int) -> Rule:
 
 
 def _named(most: int) -> Rule:
-    return (
-        lambda value: _text(value) and 0 < len(value) <= most,
-        f"text of 1 to {most} characters",
-    )
+    return lambda value: _text(value) and 0 < len(value) <= most, f"text of 1 to {most} characters"
 
 
-def _or_none(rule: Rule) -> Rule:
-    return lambda value: value is None or rule[0](value), f"{rule[1]}, or null"
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and is_storable(value)
 
 
-INT = _whole(0, 2**31 - 1)
-BIGINT = _whole(0, 2**63 - 1)
-TEXT: Rule = _text, "text without NUL and lone surrogates"
-MOMENT: Rule = lambda value: type(value) in (int, float) and math.isfinite(value), "seconds since 1970"
-
-SESSION: Mapping[str, Rule] = {
-    "session_id": _named(500),
-    "key": _named(500),
-    "source": _or_none(TEXT),
-    "message_count": INT,
-    "last_position": INT,
-    "version": BIGINT,
-    "created": MOMENT,
-    "updated": MOMENT,
-    "ended": _or_none(MOMENT),
-    "generation": BIGINT,
-    "committed": BIGINT,
-    "intended": BIGINT,
-    "tries": INT,
-    "next_try": _or_none(MOMENT),
-    "problem": _or_none(TEXT),
-    "dead": (lambda value: isinstance(value, bool), "true or false"),
+_BY_TYPE: dict[type[Any], Rule] = {
+    sa.Text: (_text, "text without NUL and lone surrogates"),
+    sa.Integer: _whole(0, 2**31 - 1),
+    sa.BigInteger: _whole(0, 2**63 - 1),
+    sa.Double: (
+        lambda value: type(value) in (int, float) and math.isfinite(value),
+        "seconds since 1970",
+    ),
+    sa.Boolean: (lambda value: isinstance(value, bool), "true or false"),
 }
-
-MESSAGE: Mapping[str, Rule] = {
-    "session_id": _named(500),
+_BY_NAME = {
+    "session_id": _named(ID_LENGTH),
+    "key": _named(ID_LENGTH),
     "position": _whole(1, 2**31 - 1),
-    "role": _named(64),
+    "role": _named(ROLE_LENGTH),
     "format": (lambda value: value in ("text", "json"), '"text" or "json"'),
-    "content": TEXT,
-    "created": MOMENT,
 }
 
+
+def _rule(column: sa.Column[Any]) -> Rule:
+    """What a column takes."""
+    fits, wanted = _BY_TYPE[type(column.type)]
+    if column.nullable:
+        return lambda value: value is None or fits(value), f"{wanted}, or null"
+    return fits, wanted
+
+
+def _rules(table: sa.Table, *without: str) -> dict[str, Rule]:
+    columns = [column for column in table.c if column.name not in without]
+    return {column.name: _BY_NAME.get(column.name) or _rule(column) for column in columns}
+
+
+SESSION = _rules(sessions, "owner", "epoch", "free_at")
+MESSAGE = _rules(messages, "id")
 KINDS = {"session": SESSION, "message": MESSAGE}
 
 
