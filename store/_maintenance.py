@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import REGCLASS
 from sqlalchemy.exc import DatabaseError
 
 from greenroom.store._engine import Engine
@@ -32,6 +31,13 @@ MOST = 100
 
 DIRTY = sessions.c.generation > sessions.c.committed
 IN_ORDER = (messages.c.session_id, messages.c.position)
+SIZE = {
+    "sqlite": "(SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)",
+    "postgresql": " + ".join(
+        f"pg_total_relation_size('{table.name}')" for table in (sessions, messages, rooms)
+    ),
+}
+"""Bytes, as each database counts them."""
 
 
 class Maintenance:
@@ -80,16 +86,16 @@ class Maintenance:
             sa.select(sa.func.coalesce(left, 0)).where(DIRTY).scalar_subquery().label("uncommitted"),
             _how_many(sessions, sessions.c.dead).label("dead"),
             _how_many(rooms).label("rooms"),
+            sa.literal_column(SIZE[self._engine.dialect_name]).label("size"),
         )
         with self._engine.read(unhurried=True) as connection:
             row = connection.execute(statement).mappings().one()
-            counted = {name: int(value) for name, value in row.items()}
-            return StoreInfo(**counted, size=_size(connection))
+            return StoreInfo(**{name: int(value) for name, value in row.items()})
 
     def check(self) -> list[str]:
         """Look for damage: a line for each problem. Empty if all is well."""
         with self._engine.read(unhurried=True) as connection:
-            damage = list(_first(_damage(connection)))
+            damage = _damage(connection)
             if damage:
                 return damage  # what the tables would say now means nothing
             looks = (_ledger, _orphaned, _miscounted, _formats, _unreadable)
@@ -171,18 +177,6 @@ def _how_many(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Scalar
     return sa.select(sa.func.count()).select_from(table).where(*conditions).scalar_subquery()
 
 
-def _size(connection: sa.Connection) -> int:
-    if connection.dialect.name == "sqlite":
-        pages, octets = (
-            connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
-            for name in ("page_count", "page_size")
-        )
-        return int(pages) * int(octets)
-    tables = (sessions, messages, rooms)
-    sizes = (sa.func.pg_total_relation_size(sa.cast(table.name, REGCLASS)) for table in tables)
-    return sum(int(connection.execute(sa.select(one)).scalar_one()) for one in sizes)
-
-
 # What can be wrong
 
 
@@ -196,15 +190,14 @@ def _first(problems: Generator[str]) -> Iterator[str]:
             yield problem
 
 
-def _damage(connection: sa.Connection) -> Generator[str]:
+def _damage(connection: sa.Connection) -> list[str]:
     if connection.dialect.name != "sqlite":
-        return
+        return []
     try:
-        found = [str(line) for (line,) in connection.exec_driver_sql("PRAGMA integrity_check")]
+        found = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
     except DatabaseError as error:
-        found = [str(error.orig)]
-    if found != ["ok"]:
-        yield from (f"the file is damaged: {line}" for line in found)
+        found = [error.orig]
+    return [f"the file is damaged: {line}" for line in found if line != "ok"]
 
 
 def _ledger(connection: sa.Connection) -> Generator[str]:
