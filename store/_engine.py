@@ -42,9 +42,9 @@ from greenroom.store._url import is_memory, parse_url, show_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy.pool import Pool, PoolProxiedConnection
+    from sqlalchemy.pool import PoolProxiedConnection
 
-__all__ = ["DURABILITIES", "Answer", "Engine", "check_durability"]
+__all__ = ["DURABILITIES", "Answer", "Engine", "check_durability", "inherited"]
 
 DURABILITIES = ("full", "normal", "off")
 """What a store can be asked for. It writes with "off" as it does with "normal"."""
@@ -55,8 +55,8 @@ _SYNCHRONOUS_COMMIT = {"full": "on", "normal": "off", "off": "off"}
 _Compiled = tuple[str, dict[str, Any]]
 """A statement's text, and its parameters by name with their defaults."""
 
-_inherited: list[Pool] = []
-"""Pools of a parent process. They are kept for good: closing their connections is its business."""
+inherited: list[object] = []
+"""What has connections of a parent process. It is kept for good: closing them is its business."""
 
 
 def check_durability(durability: str) -> str:
@@ -255,7 +255,7 @@ class Engine:
         if self.is_memory:
             return
         for engine in self._engines:
-            _inherited.append(engine.pool)
+            inherited.append(engine.pool)
             engine.dispose(close=False)
 
 

@@ -29,19 +29,15 @@ _MOST_IDLE = 16
 
 _QUERY = f"SELECT version, ended FROM {sessions.name} WHERE session_id = ?"
 
-_inherited: list[deque[sqlite3.Connection]] = []
-"""Connections of a parent process, kept for good: closing them is the parent's business."""
-
 
 class Peeker:
     """Looks at versions. Only where the database is an SQLite file."""
 
-    __slots__ = ("_engine", "_idle", "can_peek")
+    __slots__ = ("_engine", "_idle")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._idle: deque[sqlite3.Connection] = deque()
-        self.can_peek = engine.path is not None
 
     def peek(self, session_id: str) -> tuple[int, bool] | None:
         """The version, and whether it is ended. `None` if there is no such session."""
@@ -95,8 +91,3 @@ class Peeker:
                 self._idle.pop().close()
             except IndexError:
                 return
-
-    def after_fork(self) -> None:
-        """Leave the parent's connections to the parent."""
-        _inherited.append(self._idle)
-        self._idle = deque()

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from greenroom.store._content import ROLE_LENGTH, check_name, decode, encode
-from greenroom.store._engine import Engine
+from greenroom.store._engine import Engine, inherited
 from greenroom.store._errors import Fenced, SessionExists, SessionInUse, UnknownSession
 from greenroom.store._ledger import CREATE, LOCK, OWNER_IS_ALIVE, SESSION_COLUMNS, session_row
 from greenroom.store._maintenance import Maintenance
@@ -25,7 +25,6 @@ from greenroom.store._transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from sqlalchemy.pool import PoolProxiedConnection
 
@@ -97,19 +96,13 @@ class Store(Maintenance):
             raise
         self._peeker = Peeker(self._engine)
         self._threads = Threads()
-        self.can_peek = self._peeker.can_peek
+        self.url = self._engine.url
+        """Where it is, without secrets."""
+        self.durability = self._engine.durability
+        """What a write waits for, if it does not say so itself."""
+        self.can_peek = self._engine.path is not None
         """Whether `peek()` works for this database."""
         _stores.add(self)
-
-    @property
-    def url(self) -> str:
-        """Where it is, without secrets."""
-        return self._engine.url
-
-    @property
-    def durability(self) -> str:
-        """What a write waits for, if it does not say so itself."""
-        return self._engine.durability
 
     # Transcripts
 
@@ -233,13 +226,13 @@ class Store(Maintenance):
         query = sa.select(*SESSION_COLUMNS).order_by(sessions.c.session_id).limit(limit)
         if key is not None:
             query = query.where(sessions.c.key == check_name("key", key))
-        if ended is not None:
-            query = query.where(sessions.c.ended.is_not(None) if ended else sessions.c.ended.is_(None))
-        if dirty is not None:
-            is_dirty = sessions.c.generation > sessions.c.committed
-            query = query.where(is_dirty if dirty else ~is_dirty)
-        if dead is not None:
-            query = query.where(sessions.c.dead if dead else ~sessions.c.dead)
+        for is_so, wanted in (
+            (sessions.c.ended.is_not(None), ended),
+            (sessions.c.generation > sessions.c.committed, dirty),
+            (sessions.c.dead, dead),
+        ):
+            if wanted is not None:
+                query = query.where(is_so if wanted else ~is_so)
         if after is not None:
             query = query.where(sessions.c.session_id > check_name("after", after))
         with self._engine.read() as connection:
@@ -331,18 +324,14 @@ class Store(Maintenance):
 
     def _after_fork(self) -> None:
         self._engine.after_fork()
-        self._peeker.after_fork()
+        inherited.append(self._peeker)
+        self._peeker = Peeker(self._engine)
         self._threads = Threads()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
