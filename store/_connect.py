@@ -52,42 +52,44 @@ def connect(url: sa.URL, *, synchronous_commit: str) -> Engines:
     transaction.
     """
     if url.drivername == "sqlite":
-        return _connect_sqlite(url)
+        writer = _sqlite(url, 1)
+        return writer, writer if is_memory(url) else _sqlite(url, 8), writer
     writer = _postgresql(url, PATIENCE, synchronous_commit)
     clerk = _postgresql(url, LEDGER_PATIENCE, synchronous_commit)
     return writer, writer.execution_options(isolation_level="REPEATABLE READ"), clerk
 
 
+def _engine(url: sa.URL, first: str, **options: Any) -> sa.Engine:
+    """An engine that runs the statements `first` on each new connection."""
+    engine = sa.create_engine(
+        url, poolclass=QueuePool, pool_timeout=PATIENCE, hide_parameters=True, **options
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(raw: Any, _record: ConnectionPoolEntry) -> None:
+        raw.execute(first)
+        raw.commit()
+
+    return engine
+
+
 # SQLite
 
 
-def _connect_sqlite(url: sa.URL) -> Engines:
+def _sqlite(url: sa.URL, size: int) -> sa.Engine:
     if sqlite3.sqlite_version_info < (3, 35):
         raise StoreUnavailable(
             f"SQLite {sqlite3.sqlite_version} is too old: upgrade to 3.35, or use PostgreSQL"
         )
-    writer = _sqlite(url, 1)
-    return writer, writer if is_memory(url) else _sqlite(url, 8), writer
-
-
-def _sqlite(url: sa.URL, size: int) -> sa.Engine:
-    engine = sa.create_engine(
+    return _engine(
         url,
-        poolclass=QueuePool,
+        "PRAGMA foreign_keys = ON",
         pool_size=size,
         max_overflow=0,
-        pool_timeout=PATIENCE,
-        hide_parameters=True,
         paramstyle="named",  # as PostgreSQL's driver has them
         # The driver begins nothing by itself: whoever takes a connection does.
         connect_args={"isolation_level": None, "timeout": PATIENCE, "check_same_thread": False},
     )
-    event.listen(engine, "connect", _prepare_sqlite)
-    return engine
-
-
-def _prepare_sqlite(raw: Any, _record: ConnectionPoolEntry) -> None:
-    raw.execute("PRAGMA foreign_keys = ON")
 
 
 def use_write_ahead_log(raw: Any) -> None:
@@ -119,24 +121,17 @@ def _postgresql(url: sa.URL, lock_patience: float, synchronous_commit: str) -> s
         "lock_timeout": f"{lock_patience * 1000:.0f}",
         "synchronous_commit": synchronous_commit,
     }
-    prepared = "; ".join(f"SET {name} = {value}" for name, value in settings.items())
-
-    def prepare(raw: Any, _record: ConnectionPoolEntry) -> None:
-        raw.execute(prepared)
-        raw.commit()
-
     arguments = {
         "connect_timeout": int(PATIENCE),
         "client_encoding": "utf8",
         "fallback_application_name": "greenroom",
     }
     try:
-        engine = sa.create_engine(
+        engine = _engine(
             url,
+            "; ".join(f"SET {name} = {value}" for name, value in settings.items()),
             pool_size=8,
             max_overflow=8,
-            pool_timeout=PATIENCE,
-            hide_parameters=True,
             isolation_level="READ COMMITTED",
             connect_args={name: value for name, value in arguments.items() if name not in url.query},
         )
@@ -144,7 +139,6 @@ def _postgresql(url: sa.URL, lock_patience: float, synchronous_commit: str) -> s
         raise ModuleNotFoundError(
             "a store in PostgreSQL needs psycopg: pip install 'greenroom[postgres]'", name="psycopg"
         ) from error
-    event.listen(engine, "connect", prepare)
     event.listen(engine, "checkout", _ping_if_heard_of)
     return engine
 
