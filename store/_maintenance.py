@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from greenroom.store._engine import Engine
 from greenroom.store._errors import UnknownSession
 from greenroom.store._rows import RoomRow, StoreInfo
 from greenroom.store._tables import NOW, messages, rooms, schema, sessions
-from greenroom.store._transfer import Progress, Record, export, import_records
+from greenroom.store._transfer import Transfer
 from greenroom.store._url import is_memory, parse_url
 
 __all__ = ["Maintenance", "is_there"]
@@ -40,10 +40,8 @@ SIZE = {
 """Bytes, as each database counts them."""
 
 
-class Maintenance:
+class Maintenance(Transfer):
     """The part of a `Store` that operators use."""
-
-    _engine: Engine
 
     def now(self) -> float:
         """Seconds since 1970, by the clock of the database."""
@@ -86,7 +84,7 @@ class Maintenance:
             sa.select(sa.func.coalesce(left, 0)).where(DIRTY).scalar_subquery().label("uncommitted"),
             _how_many(sessions, sessions.c.dead).label("dead"),
             _how_many(rooms).label("rooms"),
-            sa.literal_column(SIZE[self._engine.dialect_name]).label("size"),
+            sa.literal_column(SIZE[self._engine.dialect.name]).label("size"),
         )
         with self._engine.read(unhurried=True) as connection:
             row = connection.execute(statement).mappings().one()
@@ -110,7 +108,7 @@ class Maintenance:
         engine = self._engine
         with engine.connected(engine._writer) as pooled:
             connection = sa.Connection(engine._writer, pooled)
-            if engine.dialect_name == "sqlite":
+            if engine.dialect.name == "sqlite":
                 for step in ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     connection.exec_driver_sql(step)
                 return
@@ -120,28 +118,6 @@ class Maintenance:
             free.detach()
             free.exec_driver_sql("SET statement_timeout = 0")
             free.exec_driver_sql(f"VACUUM (ANALYZE) {sessions.name}, {messages.name}, {rooms.name}")
-
-    def export(self, progress: Progress | None = None) -> Iterator[Record]:
-        """The whole store as records: dicts that JSON can hold, each session before its messages.
-
-        One snapshot, ordered by session, a few rows in memory at a time. Who owns a session is left out.
-        The iterator keeps a connection until it ends or is closed: a database in memory has only one, so
-        that nothing else can be done with that meanwhile. `progress` is called now and then with the
-        number of records so far and in all.
-        """
-        return export(self._engine, progress)
-
-    def import_(
-        self, records: Iterable[Mapping[str, Any]], progress: Progress | None = None
-    ) -> tuple[int, int]:
-        """Take in what `export` gave; return the numbers of sessions and of messages.
-
-        A session comes in with all its messages or not at all, in transactions of a few thousand
-        records. `SessionExists` for one that is there already, `BadRecord` for a record that is wrong:
-        nothing of that session was written then, while sessions before it may have been. `progress` is
-        called after each transaction with the number of records so far.
-        """
-        return import_records(self._engine, records, progress)
 
     def _clock(self) -> dict[str, float]:
         return {"clock_shift": self._engine.clock_shift}

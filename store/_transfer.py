@@ -35,7 +35,7 @@ from greenroom.store._tables import messages, sessions
 if TYPE_CHECKING:
     from greenroom.store._engine import Engine
 
-__all__ = ["BadRecord", "Progress", "Record", "export", "import_records", "transcripts"]
+__all__ = ["BadRecord", "Record", "Transfer", "transcripts"]
 
 Record = dict[str, Any]
 
@@ -72,24 +72,54 @@ class Transcript:
     messages: list[Record] = field(default_factory=list[Record])
 
 
+class Transfer:
+    """The part of a `Store` that gives out all that is in it, and takes it in."""
+
+    _engine: Engine
+
+    def export(self, progress: Progress | None = None) -> Iterator[Record]:
+        """The whole store as records: dicts that JSON can hold, each session before its messages.
+
+        One snapshot, ordered by session, a few rows in memory at a time. Who owns a session is left out.
+        The iterator keeps a connection until it ends or is closed: a database in memory has only one, so
+        that nothing else can be done with that meanwhile. `progress` is called now and then with the
+        number of records so far and in all.
+        """
+        with self._engine.read(unhurried=True) as connection:
+            whole = sum(
+                connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+                for table in (sessions, messages)
+            )
+            done = 0
+            with closing(_merged(connection)) as records:
+                for done, record in enumerate(records, 1):
+                    yield record
+                    if progress is not None and done % PAGE == 0:
+                        progress(done, whole)
+            if progress is not None:
+                progress(done, whole)
+
+    def import_(
+        self, records: Iterable[Mapping[str, Any]], progress: Progress | None = None
+    ) -> tuple[int, int]:
+        """Take in what `export` gave; return the numbers of sessions and of messages.
+
+        A session comes in with all its messages or not at all, in transactions of a few thousand
+        records. `SessionExists` for one that is there already, `BadRecord` for a record that is wrong:
+        nothing of that session was written then, while sessions before it may have been. `progress` is
+        called after each transaction with the number of records so far.
+        """
+        written = added = 0
+        for batch in _batches(transcripts(records)):
+            _write(self._engine, batch)
+            written += len(batch)
+            added += sum(len(transcript.messages) for transcript in batch)
+            if progress is not None:
+                progress(written + added, None)
+        return written, added
+
+
 # Out
-
-
-def export(engine: Engine, progress: Progress | None = None) -> Iterator[Record]:
-    """Every record of the store. See `Maintenance.export`."""
-    with engine.read(unhurried=True) as connection:
-        whole = sum(
-            connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-            for table in (sessions, messages)
-        )
-        done = 0
-        with closing(_merged(connection)) as records:
-            for done, record in enumerate(records, 1):
-                yield record
-                if progress is not None and done % PAGE == 0:
-                    progress(done, whole)
-        if progress is not None:
-            progress(done, whole)
 
 
 def _merged(connection: sa.Connection) -> Generator[Record]:
@@ -122,20 +152,6 @@ def _message(row: sa.RowMapping) -> Record:
 
 
 # In
-
-
-def import_records(
-    engine: Engine, records: Iterable[Mapping[str, Any]], progress: Progress | None = None
-) -> tuple[int, int]:
-    """Write records into the store. See `Maintenance.import_`."""
-    written = added = 0
-    for batch in _batches(transcripts(records)):
-        _write(engine, batch)
-        written += len(batch)
-        added += sum(len(transcript.messages) for transcript in batch)
-        if progress is not None:
-            progress(written + added, None)
-    return written, added
 
 
 def _batches(read: Iterator[Transcript]) -> Iterator[list[Transcript]]:
