@@ -5,7 +5,7 @@ SQLite's lock, which is neither fair nor quick. Readers have others, and the wri
 that they and the writer never wait for each other. A database in memory is its connection: there is one,
 and everybody queues for that.
 
-PostgreSQL: READ COMMITTED for writing, REPEATABLE READ for reading. Connecting, waiting for a lock and
+PostgreSQL: READ COMMITTED for writing, REPEATABLE READ for a snapshot. Connecting, waiting for a lock and
 any statement end after 5 seconds, waiting for a row of the ledger after a quarter of one. A connection
 that the server has dropped is noticed when it is next taken from the pool, and replaced.
 

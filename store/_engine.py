@@ -4,14 +4,17 @@ The ways to a connection:
 
     with engine.write() as connection:     one transaction: committed on leaving, rolled back by an error
     with engine.read() as connection:      one snapshot: all statements see the same state
-    with engine.writing() as connection:   the same as `write()`, for statements that are run often: what
-                                           `run()` takes, without a connection of SQLAlchemy, which takes
-                                           longer to make than a row takes to be written
+
+Both give a connection of SQLAlchemy, which takes longer to make than a row takes to be written. What is
+called often takes a connection of the pool instead, which is what `run()` takes:
+
+    with engine.writing() as connection:                   the same as `write()`
+    with engine.connected(engine.reader) as connection:    each statement sees the state of its own time
 
 SQLite: a write transaction begins as one (BEGIN IMMEDIATE). One that begins by reading and then writes
 fails at once if somebody wrote in between, whatever the busy timeout.
 
-PostgreSQL: READ COMMITTED and row locks for writing, REPEATABLE READ for reading.
+PostgreSQL: READ COMMITTED and row locks for writing, REPEATABLE READ for a snapshot.
 
 Durability "full" waits for the disk with each commit. "normal" does not: a commit survives the end of
 the process, and after a power failure the last moments may be missing, but nothing before them.
@@ -98,23 +101,20 @@ class Engine:
         self.clock_shift = 0.0
         """By how many seconds statements see the clock ahead. The tests of leases move it."""
         self._engines = connect(parsed, synchronous_commit=_SYNCHRONOUS_COMMIT[durability])
-        self._writer, self._reader, self.clerk = self._engines
-        self.dialect = self._writer.dialect
-        """What compiles statements for this database."""
-        self.dialect_name: str = self.dialect.name
-        """"sqlite" or "postgresql"."""
+        self.writer, self.reader, self.clerk = self._engines
+        self.dialect = self.writer.dialect
+        """What compiles statements for this database. Its name is "sqlite" or "postgresql"."""
         self._compiled: dict[sa.ClauseElement, _Compiled] = {}
         self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, self.dialect.loaded_dbapi.Error)
         """What a database raises, through SQLAlchemy or past it."""
         if self.path is not None:
             try:
-                with self.connected(self._writer) as connection:
+                with self.connected(self.writer) as connection:
                     use_write_ahead_log(connection.dbapi_connection)
             except BaseException:
                 self.close()
                 raise
-            found = os.stat(self.path)
-            self._file = (found.st_dev, found.st_ino)
+            self._file = os.stat(self.path)
 
     # Transactions
 
@@ -122,7 +122,7 @@ class Engine:
     def write(self, durability: str | None = None) -> Iterator[sa.Connection]:
         """One transaction that writes."""
         with self.writing(durability) as connection:
-            yield sa.Connection(self._writer, connection)
+            yield sa.Connection(self.writer, connection)
 
     @contextmanager
     def read(self, *, unhurried: bool = False) -> Iterator[sa.Connection]:
@@ -130,9 +130,9 @@ class Engine:
 
         Unhurried: statements may take as long as they need.
         """
-        with self.connected(self._reader) as pooled:
-            connection = sa.Connection(self._reader, pooled)
-            if self.dialect_name == "sqlite":
+        with self.connected(self.reader) as pooled:
+            connection = sa.Connection(self.reader, pooled)
+            if self.dialect.name == "sqlite":
                 pooled.cursor().execute("BEGIN")
             elif unhurried:
                 connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
@@ -142,7 +142,7 @@ class Engine:
     def writing(self, durability: str | None = None) -> Iterator[PoolProxiedConnection]:
         """One transaction that writes, quickly."""
         self.check_file()
-        with self.connected(self._writer) as connection:
+        with self.connected(self.writer) as connection:
             self.begin(connection, durability)
             yield connection
             connection.commit()
@@ -166,7 +166,7 @@ class Engine:
         """Begin a transaction that writes."""
         wanted = self.durability if durability is None else check_durability(durability)
         driver: Any = connection.dbapi_connection
-        if self.dialect_name == "sqlite":
+        if self.dialect.name == "sqlite":
             # It belongs to the connection, and cannot be set within a transaction.
             level = _SYNCHRONOUS[wanted]
             if connection.info.get("synchronous") != level:
@@ -181,10 +181,10 @@ class Engine:
         if self.path is None:
             return
         try:
-            found = os.stat(self.path)
+            same = os.path.samestat(os.stat(self.path), self._file)
         except OSError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != self._file:
+            same = False
+        if not same:
             self.check_open()
             raise StoreUnavailable(
                 f"the file of {self.url} was deleted or replaced: put it back, or close the store and "

@@ -106,8 +106,8 @@ class Maintenance(Transfer):
         PostgreSQL makes the space free for new rows, and nobody waits.
         """
         engine = self._engine
-        with engine.connected(engine._writer) as pooled:
-            connection = sa.Connection(engine._writer, pooled)
+        with engine.connected(engine.writer) as pooled:
+            connection = sa.Connection(engine.writer, pooled)
             if engine.dialect.name == "sqlite":
                 for step in ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     connection.exec_driver_sql(step)

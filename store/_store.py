@@ -117,7 +117,7 @@ class Store(Maintenance):
             check_name("source", source)
         with self._engine.writing() as connection:
             values = {"sid": session_id, "a_key": key, "a_source": source}
-            self._engine.run(connection, CREATE[self._engine.dialect_name], values)
+            self._engine.run(connection, CREATE[self._engine.dialect.name], values)
             if source is not None:
                 self._engine.run(connection, _SET_SOURCE, values)
             row = self._row(connection, session_id)
@@ -155,12 +155,12 @@ class Store(Maintenance):
         check_name("session_id", session_id)
         if limit is not None and limit < 1:
             raise ValueError(f"limit={limit!r}: give a positive number, or None for all")
-        with self._engine.read() as connection:
-            values = {"sid": session_id, "after": after, "most_rows": limit}
-            query = _MESSAGES if limit is None else _FIRST_MESSAGES
-            rows = self._engine.run(connection.connection, query, values).rows
+        values = {"sid": session_id, "after": after, "most_rows": limit}
+        query = _MESSAGES if limit is None else _FIRST_MESSAGES
+        with self._engine.connected(self._engine.reader) as connection:
+            rows = self._engine.run(connection, query, values).rows
             if not rows:
-                self._row(connection.connection, session_id)
+                self._row(connection, session_id)
         return [
             Message(
                 session_id=session_id,
@@ -175,8 +175,8 @@ class Store(Maintenance):
     def session(self, session_id: str) -> SessionRow:
         """All that is known of a session. `UnknownSession` if there is none."""
         check_name("session_id", session_id)
-        with self._engine.read() as connection:
-            return self._row(connection.connection, session_id)
+        with self._engine.connected(self._engine.reader) as connection:
+            return self._row(connection, session_id)
 
     def end_session(self, session_id: str, *, fence: Fence | None = None) -> SessionRow:
         """Note that a session is over. Again is fine: the first time counts."""

@@ -80,7 +80,7 @@ class Transaction:
         if row is not None:
             return _lease(row, held=True)
         if self._run(sql.LOCK, sid=session_id).row() is None:
-            self._run(sql.CREATE[self._engine.dialect_name], sid=session_id, a_key=key)
+            self._run(sql.CREATE[self._engine.dialect.name], sid=session_id, a_key=key)
             self._run(sql.LOCK, sid=session_id)
         # With the row locked nobody changes its owner any more. A statement of its own, because
         # PostgreSQL reads all but the locked row as it was when the statement began: one that waited
@@ -162,7 +162,7 @@ class Transaction:
         check_name("owner", owner)
         if self._run(sql.BEAT, an_owner=owner, ttl=ttl).count == 1:
             return True
-        enter = sql.ENTER[self._engine.dialect_name]
+        enter = sql.ENTER[self._engine.dialect.name]
         self._run(enter, an_owner=owner, ttl=ttl, a_host=printable(host, 255), a_pid=pid)
         return False
 
