@@ -5,9 +5,12 @@ SQLite's lock, which is neither fair nor quick. Readers have others, and the wri
 that they and the writer never wait for each other. A database in memory is its connection: there is one,
 and everybody queues for that.
 
-PostgreSQL: READ COMMITTED for writing, REPEATABLE READ for a snapshot. Connecting, waiting for a lock and
-any statement end after 5 seconds, waiting for a row of the ledger after a quarter of one. A connection
-that the server has dropped is noticed when it is next taken from the pool, and replaced.
+PostgreSQL: connecting, waiting for a lock and any statement end after 5 seconds, waiting for a row of
+the ledger after a quarter of one. A connection that the server has dropped is noticed when it is next
+taken from the pool, and replaced.
+
+The drivers begin no transaction by themselves: whoever takes a connection does (`_engine`). A single
+statement that reads needs none, which saves two round trips to a server.
 
 Nothing is connected to before the first use.
 """
@@ -56,7 +59,7 @@ def connect(url: sa.URL, *, synchronous_commit: str) -> Engines:
         return writer, writer if is_memory(url) else _sqlite(url, 8), writer
     writer = _postgresql(url, PATIENCE, synchronous_commit)
     clerk = _postgresql(url, LEDGER_PATIENCE, synchronous_commit)
-    return writer, writer.execution_options(isolation_level="REPEATABLE READ"), clerk
+    return writer, writer, clerk
 
 
 def _engine(url: sa.URL, first: str, **options: Any) -> sa.Engine:
@@ -68,7 +71,6 @@ def _engine(url: sa.URL, first: str, **options: Any) -> sa.Engine:
     @event.listens_for(engine, "connect")
     def prepare(raw: Any, _record: ConnectionPoolEntry) -> None:
         raw.execute(first)
-        raw.commit()
 
     return engine
 
@@ -87,7 +89,6 @@ def _sqlite(url: sa.URL, size: int) -> sa.Engine:
         pool_size=size,
         max_overflow=0,
         paramstyle="named",  # as PostgreSQL's driver has them
-        # The driver begins nothing by itself: whoever takes a connection does.
         connect_args={"isolation_level": None, "timeout": PATIENCE, "check_same_thread": False},
     )
 
@@ -122,6 +123,7 @@ def _postgresql(url: sa.URL, lock_patience: float, synchronous_commit: str) -> s
         "synchronous_commit": synchronous_commit,
     }
     arguments = {
+        "autocommit": True,
         "connect_timeout": int(PATIENCE),
         "client_encoding": "utf8",
         "fallback_application_name": "greenroom",
@@ -132,7 +134,6 @@ def _postgresql(url: sa.URL, lock_patience: float, synchronous_commit: str) -> s
             "; ".join(f"SET {name} = {value}" for name, value in settings.items()),
             pool_size=8,
             max_overflow=8,
-            isolation_level="READ COMMITTED",
             connect_args={name: value for name, value in arguments.items() if name not in url.query},
         )
     except ImportError as error:
@@ -150,7 +151,6 @@ def _ping_if_heard_of(raw: Any, _record: ConnectionPoolEntry, _proxy: PoolProxie
         return
     try:
         raw.execute("SELECT 1")
-        raw.rollback()
     except Exception as error:
         raise DisconnectionError from error  # the pool connects anew
 

@@ -52,6 +52,7 @@ __all__ = ["DURABILITIES", "Answer", "Engine", "check_durability", "inherited"]
 DURABILITIES = ("full", "normal", "off")
 """What a store can be asked for. It writes with "off" as it does with "normal"."""
 
+_SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ"}
 _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL", "off": "NORMAL"}
 _SYNCHRONOUS_COMMIT = {"full": "on", "normal": "off", "off": "off"}
 
@@ -130,13 +131,12 @@ class Engine:
 
         Unhurried: statements may take as long as they need.
         """
-        with self.connected(self.reader) as pooled:
-            connection = sa.Connection(self.reader, pooled)
-            if self.dialect.name == "sqlite":
-                pooled.cursor().execute("BEGIN")
-            elif unhurried:
-                connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
-            yield connection
+        with self.connected(self.reader) as connection:
+            driver: Any = connection.dbapi_connection
+            driver.execute(_SNAPSHOT[self.dialect.name])
+            if unhurried and self.dialect.name == "postgresql":
+                driver.execute("SET LOCAL statement_timeout = 0")
+            yield sa.Connection(self.reader, connection)
 
     @contextmanager
     def writing(self, durability: str | None = None) -> Iterator[PoolProxiedConnection]:
@@ -173,7 +173,9 @@ class Engine:
                 driver.execute(f"PRAGMA synchronous = {level}")
                 connection.info["synchronous"] = level
             driver.execute("BEGIN IMMEDIATE")
-        elif _SYNCHRONOUS_COMMIT[wanted] != _SYNCHRONOUS_COMMIT[self.durability]:
+            return
+        driver.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        if _SYNCHRONOUS_COMMIT[wanted] != _SYNCHRONOUS_COMMIT[self.durability]:
             driver.execute(f"SET LOCAL synchronous_commit = {_SYNCHRONOUS_COMMIT[wanted]}")
 
     def check_file(self) -> None:

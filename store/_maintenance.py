@@ -112,12 +112,13 @@ class Maintenance(Transfer):
                 for step in ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     connection.exec_driver_sql(step)
                 return
-            free = connection.execution_options(isolation_level="AUTOCOMMIT")
             # It is ours alone from here on, and closed at the end: the next user of a pooled one would
             # find it without a time limit.
-            free.detach()
-            free.exec_driver_sql("SET statement_timeout = 0")
-            free.exec_driver_sql(f"VACUUM (ANALYZE) {sessions.name}, {messages.name}, {rooms.name}")
+            connection.detach()
+            connection.exec_driver_sql("SET statement_timeout = 0")
+            connection.exec_driver_sql(
+                f"VACUUM (ANALYZE) {sessions.name}, {messages.name}, {rooms.name}"
+            )
 
     def _clock(self) -> dict[str, float]:
         return {"clock_shift": self._engine.clock_shift}
