@@ -48,12 +48,9 @@ def encode(content: object) -> tuple[str, str]:
         if not is_storable(text):
             text = json.dumps(content, allow_nan=False)
         same = json.loads(text) == content
-    except TypeError as error:
-        raise TypeError(
-            f"content of type {type(content).__name__} is nothing JSON can hold: {error}"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
             f"content of type {type(content).__name__} is nothing JSON can hold: {error}"
         ) from error
     if not same:
