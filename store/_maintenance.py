@@ -29,6 +29,7 @@ __all__ = ["Maintenance", "is_there"]
 MOST = 100
 """Problems of one kind that are listed. Whoever has more has seen enough."""
 
+CLOCK_TIME = sa.select(NOW)
 DIRTY = sessions.c.generation > sessions.c.committed
 IN_ORDER = (messages.c.session_id, messages.c.position)
 SIZE = {
@@ -45,16 +46,16 @@ class Maintenance(Transfer):
 
     def now(self) -> float:
         """Seconds since 1970, by the clock of the database."""
-        with self._engine.read() as connection:
-            return float(connection.execute(sa.select(NOW), self._clock()).scalar_one())
+        with self._engine.connected(self._engine.reader) as connection:
+            return float(self._engine.run(connection, CLOCK_TIME, {}).value())
 
     def rooms(self) -> list[RoomRow]:
         """The rooms that have, or had, leases: the living first, then by name."""
         alive = (rooms.c.expires > NOW).label("alive")
         statement = sa.select(rooms, alive).order_by(alive.desc(), rooms.c.room)
         with self._engine.read() as connection:
-            rows = connection.execute(statement, self._clock()).mappings()
-            return [RoomRow(**row) for row in rows]
+            rows = connection.execute(statement, {"clock_shift": self._engine.clock_shift})
+            return [RoomRow(**row) for row in rows.mappings()]
 
     def retry(self, session_id: str | None = None) -> int:
         """Let failed commits be tried at once, and dead letters at all; tell how many sessions that is.
@@ -119,9 +120,6 @@ class Maintenance(Transfer):
             connection.exec_driver_sql(
                 f"VACUUM (ANALYZE) {sessions.name}, {messages.name}, {rooms.name}"
             )
-
-    def _clock(self) -> dict[str, float]:
-        return {"clock_shift": self._engine.clock_shift}
 
 
 def is_there(url: str) -> bool:
