@@ -48,18 +48,13 @@ Engines = tuple[sa.Engine, sa.Engine, sa.Engine]
 Some of them may be the same."""
 
 
-def connect(url: sa.URL, *, synchronous_commit: str) -> Engines:
-    """The engines for a URL that `parse_url()` has allowed.
-
-    `synchronous_commit` is what connections to PostgreSQL begin with; SQLite is told with each
-    transaction.
-    """
+def connect(url: sa.URL) -> Engines:
+    """The engines for a URL that `parse_url()` has allowed."""
     if url.drivername == "sqlite":
         writer = _sqlite(url, 1)
         return writer, writer if is_memory(url) else _sqlite(url, 8), writer
-    writer = _postgresql(url, PATIENCE, synchronous_commit)
-    clerk = _postgresql(url, LEDGER_PATIENCE, synchronous_commit)
-    return writer, writer, clerk
+    writer = _postgresql(url, PATIENCE)
+    return writer, writer, _postgresql(url, LEDGER_PATIENCE)
 
 
 def _engine(url: sa.URL, first: str, **options: Any) -> sa.Engine:
@@ -116,12 +111,7 @@ def use_write_ahead_log(raw: Any) -> None:
 # PostgreSQL
 
 
-def _postgresql(url: sa.URL, lock_patience: float, synchronous_commit: str) -> sa.Engine:
-    settings = {
-        "statement_timeout": f"{PATIENCE * 1000:.0f}",
-        "lock_timeout": f"{lock_patience * 1000:.0f}",
-        "synchronous_commit": synchronous_commit,
-    }
+def _postgresql(url: sa.URL, lock_patience: float) -> sa.Engine:
     arguments = {
         "autocommit": True,
         "connect_timeout": int(PATIENCE),
@@ -131,7 +121,8 @@ def _postgresql(url: sa.URL, lock_patience: float, synchronous_commit: str) -> s
     try:
         engine = _engine(
             url,
-            "; ".join(f"SET {name} = {value}" for name, value in settings.items()),
+            f"SET statement_timeout = {PATIENCE * 1000:.0f}; "
+            f"SET lock_timeout = {lock_patience * 1000:.0f}",
             pool_size=8,
             max_overflow=8,
             connect_args={name: value for name, value in arguments.items() if name not in url.query},

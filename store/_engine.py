@@ -52,9 +52,13 @@ __all__ = ["DURABILITIES", "Answer", "Engine", "check_durability", "inherited"]
 DURABILITIES = ("full", "normal", "off")
 """What a store can be asked for. It writes with "off" as it does with "normal"."""
 
+_BEGIN = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED"}
 _SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ"}
-_SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL", "off": "NORMAL"}
-_SYNCHRONOUS_COMMIT = {"full": "on", "normal": "off", "off": "off"}
+_DURABLE = {
+    "sqlite": ("PRAGMA synchronous = FULL", "PRAGMA synchronous = NORMAL"),
+    "postgresql": ("SET synchronous_commit = on", "SET synchronous_commit = off"),
+}
+"""What a connection is told: to wait for the disk, and not to."""
 
 _Compiled = tuple[str, dict[str, Any]]
 """A statement's text, and its parameters by name with their defaults."""
@@ -101,10 +105,13 @@ class Engine:
         self.closed = False
         self.clock_shift = 0.0
         """By how many seconds statements see the clock ahead. The tests of leases move it."""
-        self._engines = connect(parsed, synchronous_commit=_SYNCHRONOUS_COMMIT[durability])
+        self._engines = connect(parsed)
         self.writer, self.reader, self.clerk = self._engines
         self.dialect = self.writer.dialect
         """What compiles statements for this database. Its name is "sqlite" or "postgresql"."""
+        self._begin = _BEGIN[self.dialect.name]
+        waits, hurries = _DURABLE[self.dialect.name]
+        self._durable = {"full": waits, "normal": hurries, "off": hurries}
         self._compiled: dict[sa.ClauseElement, _Compiled] = {}
         self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, self.dialect.loaded_dbapi.Error)
         """What a database raises, through SQLAlchemy or past it."""
@@ -166,17 +173,12 @@ class Engine:
         """Begin a transaction that writes."""
         wanted = self.durability if durability is None else check_durability(durability)
         driver: Any = connection.dbapi_connection
-        if self.dialect.name == "sqlite":
-            # It belongs to the connection, and cannot be set within a transaction.
-            level = _SYNCHRONOUS[wanted]
-            if connection.info.get("synchronous") != level:
-                driver.execute(f"PRAGMA synchronous = {level}")
-                connection.info["synchronous"] = level
-            driver.execute("BEGIN IMMEDIATE")
-            return
-        driver.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-        if _SYNCHRONOUS_COMMIT[wanted] != _SYNCHRONOUS_COMMIT[self.durability]:
-            driver.execute(f"SET LOCAL synchronous_commit = {_SYNCHRONOUS_COMMIT[wanted]}")
+        # It belongs to the connection, and SQLite cannot set it within a transaction.
+        setting = self._durable[wanted]
+        if connection.info.get("durable") != setting:
+            driver.execute(setting)
+            connection.info["durable"] = setting
+        driver.execute(self._begin)
 
     def check_file(self) -> None:
         """A file that was deleted or replaced can still be written to, and nobody would ever read it."""
