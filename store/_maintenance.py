@@ -85,7 +85,7 @@ class Maintenance(Transfer):
             sa.select(sa.func.coalesce(left, 0)).where(DIRTY).scalar_subquery().label("uncommitted"),
             _how_many(sessions, sessions.c.dead).label("dead"),
             _how_many(rooms).label("rooms"),
-            sa.literal_column(SIZE[self._engine.dialect.name]).label("size"),
+            sa.literal_column(SIZE[self._engine.dialect.name], sa.BigInteger).label("size"),
         )
         with self._engine.read(unhurried=True) as connection:
             row = connection.execute(statement).mappings().one()

@@ -223,7 +223,7 @@ _BY_TYPE: dict[type[Any], Rule] = {
     ),
     sa.Boolean: (lambda value: isinstance(value, bool), "true or false"),
 }
-_BY_NAME = {
+_BY_NAME: dict[str, Rule] = {
     "session_id": _named(ID_LENGTH),
     "key": _named(ID_LENGTH),
     "position": _whole(1, 2**31 - 1),
