@@ -100,7 +100,7 @@ class Engine:
         self.url = show_url(parsed)
         """Without secrets."""
         self.is_memory = is_memory(parsed)
-        self.path = None if self.is_memory or parsed.drivername != "sqlite" else parsed.database
+        self.path = parsed.database if parsed.drivername == "sqlite" else None
         """The file, if it is one."""
         self.closed = False
         self.clock_shift = 0.0

@@ -112,5 +112,5 @@ def soon(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, 
         threads: Threads = store._threads
         return threads.call(method, store, *args, **kwargs)
 
-    call.__doc__ = method.__doc__
+    call.__name__, call.__doc__ = f"{method.__name__}_soon", method.__doc__
     return call
