@@ -26,10 +26,10 @@ has the session's lease, and by nobody else.
 **Not promised.** Calls of a store within the block of its own `transaction()`, in the same thread: they
 need a second connection, and in memory and for writing to SQLite there is one.
 
-The modules: `_connect` connections, and `_engine` transactions on them; `_schema` how the tables come to
-be; `_tables` what they are; `_ledger` the statements on leases and generations, and `_prepared` how they
-are run; `_transaction` and `_store` what is called; `_peek` the look that waits for nobody; `_pending`
-the async twins; `_maintenance` and `_transfer` what operators do.
+The modules: `_connect` connections, and `_engine` transactions and statements on them; `_schema` how the
+tables come to be; `_tables` what they are; `_ledger` the statements on leases and generations;
+`_transaction` and `_store` what is called; `_peek` the look that waits for nobody; `_pending` the async
+twins; `_maintenance` and `_transfer` what operators do.
 """
 
 from greenroom.store._errors import (

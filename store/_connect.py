@@ -5,9 +5,12 @@ SQLite's lock, which is neither fair nor quick. Readers have others, and the wri
 that they and the writer never wait for each other. A database in memory is its connection: there is one,
 and everybody queues for that.
 
-PostgreSQL: READ COMMITTED for writing, REPEATABLE READ for reading. Connecting, waiting for a lock and
-any statement end after 5 seconds, waiting for a row of the ledger after a quarter of one. A connection
-that the server has dropped is noticed when it is next taken from the pool, and replaced.
+PostgreSQL: connecting, waiting for a lock and any statement end after 5 seconds, waiting for a row of
+the ledger after a quarter of one. A connection that the server has dropped is noticed when it is next
+taken from the pool, and replaced.
+
+The drivers begin no transaction by themselves: whoever takes a connection does (`_engine`). A single
+statement that reads needs none, which saves two round trips to a server.
 
 Nothing is connected to before the first use.
 """
@@ -17,7 +20,7 @@ from __future__ import annotations
 import select
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -40,57 +43,49 @@ LEDGER_PATIENCE = 0.25
 others' turns wait in the same transaction."""
 
 
-class Engines(NamedTuple):
-    """SQLAlchemy's engines for one database. Some of them may be the same."""
-
-    writer: sa.Engine
-    reader: sa.Engine
-    clerk: sa.Engine
-    """For transactions on the ledger."""
+Engines = tuple[sa.Engine, sa.Engine, sa.Engine]
+"""SQLAlchemy's engines for one database: for writing, for reading, and for transactions on the ledger.
+Some of them may be the same."""
 
 
-def connect(url: sa.URL, *, synchronous_commit: str) -> Engines:
-    """The engines for a URL that `parse_url()` has allowed.
-
-    `synchronous_commit` is what connections to PostgreSQL begin with; SQLite is told with each
-    transaction.
-    """
+def connect(url: sa.URL) -> Engines:
+    """The engines for a URL that `parse_url()` has allowed."""
     if url.drivername == "sqlite":
-        return _connect_sqlite(url)
-    writer = _postgresql(url, PATIENCE, synchronous_commit)
-    clerk = _postgresql(url, LEDGER_PATIENCE, synchronous_commit)
-    return Engines(writer, writer.execution_options(isolation_level="REPEATABLE READ"), clerk)
+        writer = _sqlite(url, 1)
+        return writer, writer if is_memory(url) else _sqlite(url, 8), writer
+    writer = _postgresql(url, PATIENCE)
+    return writer, writer, _postgresql(url, LEDGER_PATIENCE)
+
+
+def _engine(url: sa.URL, first: str, **options: Any) -> sa.Engine:
+    """An engine that runs the statements `first` on each new connection."""
+    engine = sa.create_engine(
+        url, poolclass=QueuePool, pool_timeout=PATIENCE, hide_parameters=True, **options
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(raw: Any, _record: ConnectionPoolEntry) -> None:
+        raw.execute(first)
+
+    return engine
 
 
 # SQLite
 
 
-def _connect_sqlite(url: sa.URL) -> Engines:
+def _sqlite(url: sa.URL, size: int) -> sa.Engine:
     if sqlite3.sqlite_version_info < (3, 35):
         raise StoreUnavailable(
             f"SQLite {sqlite3.sqlite_version} is too old: upgrade to 3.35, or use PostgreSQL"
         )
-    writer = _sqlite(url, 1)
-    return Engines(writer, writer if is_memory(url) else _sqlite(url, 8), writer)
-
-
-def _sqlite(url: sa.URL, size: int) -> sa.Engine:
-    engine = sa.create_engine(
+    return _engine(
         url,
-        poolclass=QueuePool,
+        "PRAGMA foreign_keys = ON",
         pool_size=size,
         max_overflow=0,
-        pool_timeout=PATIENCE,
-        hide_parameters=True,
-        # The driver begins nothing by itself: whoever takes a connection does.
+        paramstyle="named",  # as PostgreSQL's driver has them
         connect_args={"isolation_level": None, "timeout": PATIENCE, "check_same_thread": False},
     )
-    event.listen(engine, "connect", _prepare_sqlite)
-    return engine
-
-
-def _prepare_sqlite(raw: Any, _record: ConnectionPoolEntry) -> None:
-    raw.execute("PRAGMA foreign_keys = ON")
 
 
 def use_write_ahead_log(raw: Any) -> None:
@@ -116,38 +111,26 @@ def use_write_ahead_log(raw: Any) -> None:
 # PostgreSQL
 
 
-def _postgresql(url: sa.URL, lock_patience: float, synchronous_commit: str) -> sa.Engine:
-    settings = {
-        "statement_timeout": f"{PATIENCE * 1000:.0f}",
-        "lock_timeout": f"{lock_patience * 1000:.0f}",
-        "synchronous_commit": synchronous_commit,
-    }
-    prepared = "; ".join(f"SET {name} = {value}" for name, value in settings.items())
-
-    def prepare(raw: Any, _record: ConnectionPoolEntry) -> None:
-        raw.execute(prepared)
-        raw.commit()
-
+def _postgresql(url: sa.URL, lock_patience: float) -> sa.Engine:
     arguments = {
+        "autocommit": True,
         "connect_timeout": int(PATIENCE),
         "client_encoding": "utf8",
         "fallback_application_name": "greenroom",
     }
     try:
-        engine = sa.create_engine(
+        engine = _engine(
             url,
+            f"SET statement_timeout = {PATIENCE * 1000:.0f}; "
+            f"SET lock_timeout = {lock_patience * 1000:.0f}",
             pool_size=8,
             max_overflow=8,
-            pool_timeout=PATIENCE,
-            hide_parameters=True,
-            isolation_level="READ COMMITTED",
             connect_args={name: value for name, value in arguments.items() if name not in url.query},
         )
     except ImportError as error:
         raise ModuleNotFoundError(
             "a store in PostgreSQL needs psycopg: pip install 'greenroom[postgres]'", name="psycopg"
         ) from error
-    event.listen(engine, "connect", prepare)
     event.listen(engine, "checkout", _ping_if_heard_of)
     return engine
 
@@ -159,7 +142,6 @@ def _ping_if_heard_of(raw: Any, _record: ConnectionPoolEntry, _proxy: PoolProxie
         return
     try:
         raw.execute("SELECT 1")
-        raw.rollback()
     except Exception as error:
         raise DisconnectionError from error  # the pool connects anew
 

@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import json
 
-__all__ = ["check_id", "check_role", "decode", "encode", "printable"]
+__all__ = ["ID_LENGTH", "ROLE_LENGTH", "check_name", "decode", "encode", "is_storable", "printable"]
 
-_ID_LENGTH = 500
-_ROLE_LENGTH = 64
+ID_LENGTH = 500
+"""How many characters a session id, key or owner may have."""
 
-
-def check_id(what: str, value: str) -> str:
-    """`ValueError` for a session id, key or owner that no database could hold."""
-    return _check(what, value, _ID_LENGTH)
+ROLE_LENGTH = 64
 
 
-def check_role(value: str) -> str:
-    """`ValueError` for what is no role."""
-    return _check("role", value, _ROLE_LENGTH)
-
-
-def _check(what: str, value: str, longest: int) -> str:
-    if not isinstance(value, str) or not value or len(value) > longest or not _is_storable(value):
+def check_name(what: str, value: str, longest: int = ID_LENGTH) -> str:
+    """`ValueError` for a session id, key, owner or role that no database could hold."""
+    if not isinstance(value, str) or not value or len(value) > longest or not is_storable(value):
         shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "…"
         raise ValueError(
             f"{what}={shown}: give a string of 1 to {longest} characters, without NUL or lone surrogates"
@@ -33,7 +26,8 @@ def _check(what: str, value: str, longest: int) -> str:
     return value
 
 
-def _is_storable(text: str) -> bool:
+def is_storable(text: str) -> bool:
+    """Tell whether either database can hold this text."""
     if "\0" in text:  # PostgreSQL has none, and SQLite's own tools stop there
         return False
     if text.isascii():
@@ -47,19 +41,16 @@ def _is_storable(text: str) -> bool:
 
 def encode(content: object) -> tuple[str, str]:
     """The content as text, and its format: "text" or "json"."""
-    if isinstance(content, str) and _is_storable(content):
+    if isinstance(content, str) and is_storable(content):
         return content, "text"
     try:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False)
-        if not _is_storable(text):
+        if not is_storable(text):
             text = json.dumps(content, allow_nan=False)
         same = json.loads(text) == content
-    except TypeError as error:
-        raise TypeError(
-            f"content of type {type(content).__name__} is nothing JSON can hold: {error}"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
             f"content of type {type(content).__name__} is nothing JSON can hold: {error}"
         ) from error
     if not same:

@@ -1,20 +1,29 @@
-"""Transactions, the same for SQLite and PostgreSQL.
+"""Transactions and statements, the same for SQLite and PostgreSQL.
 
 The ways to a connection:
 
     with engine.write() as connection:     one transaction: committed on leaving, rolled back by an error
     with engine.read() as connection:      one snapshot: all statements see the same state
-    with engine.writing() as connection:   the same as `write()`, for statements that are run often: what
-                                           `run()` takes, without a connection of SQLAlchemy, which takes
-                                           longer to make than a row takes to be written
+
+Both give a connection of SQLAlchemy, which takes longer to make than a row takes to be written. What is
+called often takes a connection of the pool instead, which is what `run()` takes:
+
+    with engine.writing() as connection:                   the same as `write()`
+    with engine.connected(engine.reader) as connection:    each statement sees the state of its own time
 
 SQLite: a write transaction begins as one (BEGIN IMMEDIATE). One that begins by reading and then writes
 fails at once if somebody wrote in between, whatever the busy timeout.
 
-PostgreSQL: READ COMMITTED and row locks for writing, REPEATABLE READ for reading.
+PostgreSQL: READ COMMITTED and row locks for writing, REPEATABLE READ for a snapshot.
 
 Durability "full" waits for the disk with each commit. "normal" does not: a commit survives the end of
 the process, and after a power failure the last moments may be missing, but nothing before them.
+
+`run()` takes statements that are built once, compiles each once for the database, and runs it on the
+driver's own connection. SQLAlchemy builds and compiles them, and keeps the connections. Running them is
+left to the driver: finding a compiled statement again and wrapping up its answer takes SQLAlchemy
+several times as long as SQLite takes to run it, and those of the ledger are run with every turn. What is
+lost is the conversion of results: a boolean may come as 0 or 1.
 
 Where connections come from, who waits for one and for how long: `_connect`.
 """
@@ -23,37 +32,39 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from greenroom.store._connect import connect, use_write_ahead_log
 from greenroom.store._errors import StoreClosed, StoreError, StoreUnavailable
-from greenroom.store._prepared import PreparedStatements
 from greenroom.store._url import is_memory, parse_url, show_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
-    from sqlalchemy.pool import Pool, PoolProxiedConnection
+    from sqlalchemy.pool import PoolProxiedConnection
 
-    from greenroom.store._prepared import Answer
-
-__all__ = ["DURABILITIES", "AnyConnection", "Engine", "check_durability"]
+__all__ = ["DURABILITIES", "Answer", "Engine", "check_durability", "inherited"]
 
 DURABILITIES = ("full", "normal", "off")
 """What a store can be asked for. It writes with "off" as it does with "normal"."""
 
-_SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL", "off": "NORMAL"}
-_SYNCHRONOUS_COMMIT = {"full": "on", "normal": "off", "off": "off"}
+_BEGIN = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED"}
+_SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ"}
+_DURABLE = {
+    "sqlite": ("PRAGMA synchronous = FULL", "PRAGMA synchronous = NORMAL"),
+    "postgresql": ("SET synchronous_commit = on", "SET synchronous_commit = off"),
+}
+"""What a connection is told: to wait for the disk, and not to."""
 
-AnyConnection: TypeAlias = "sa.Connection | PoolProxiedConnection"
-"""What statements can be run on."""
+_Compiled = tuple[str, dict[str, Any]]
+"""A statement's text, and its parameters by name with their defaults."""
 
-_inherited: list[Pool] = []
-"""Pools of a parent process. They are kept for good: closing their connections is its business."""
+inherited: list[object] = []
+"""What has connections of a parent process. It is kept for good: closing them is its business."""
 
 
 def check_durability(durability: str) -> str:
@@ -61,6 +72,23 @@ def check_durability(durability: str) -> str:
     if durability not in DURABILITIES:
         raise ValueError(f"durability={durability!r}: it is one of {', '.join(DURABILITIES)}")
     return durability
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a statement gave."""
+
+    rows: list[tuple[Any, ...]]
+    count: int
+    """How many rows it changed."""
+
+    def row(self) -> tuple[Any, ...] | None:
+        """The only row, if there is one."""
+        return self.rows[0] if self.rows else None
+
+    def value(self) -> Any:
+        """The only column of the only row, or `None` if there is no row."""
+        return self.rows[0][0] if self.rows else None
 
 
 class Engine:
@@ -72,212 +100,185 @@ class Engine:
         self.url = show_url(parsed)
         """Without secrets."""
         self.is_memory = is_memory(parsed)
-        self.path = None if self.is_memory or parsed.drivername != "sqlite" else parsed.database
+        self.path = parsed.database if parsed.drivername == "sqlite" else None
         """The file, if it is one."""
         self.closed = False
-        engines = connect(parsed, synchronous_commit=_SYNCHRONOUS_COMMIT[durability])
-        self._writer, self._reader, self._clerk = engines
-        self.dialect_name: str = self._writer.dialect.name
-        """"sqlite" or "postgresql"."""
-        self._prepared = PreparedStatements(self._writer.dialect)
-        self.errors: tuple[type[Exception], ...] = (
-            SQLAlchemyError,
-            self._writer.dialect.loaded_dbapi.Error,
-        )
+        self.clock_shift = 0.0
+        """By how many seconds statements see the clock ahead. The tests of leases move it."""
+        self._engines = connect(parsed)
+        self.writer, self.reader, self.clerk = self._engines
+        self.dialect = self.writer.dialect
+        """What compiles statements for this database. Its name is "sqlite" or "postgresql"."""
+        self._begin = _BEGIN[self.dialect.name]
+        waits, hurries = _DURABLE[self.dialect.name]
+        self._durable = {"full": waits, "normal": hurries, "off": hurries}
+        self._compiled: dict[sa.ClauseElement, _Compiled] = {}
+        self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, self.dialect.loaded_dbapi.Error)
         """What a database raises, through SQLAlchemy or past it."""
         if self.path is not None:
             try:
-                with self._translated(), self._writer.connect() as connection:
-                    use_write_ahead_log(_raw(connection))
+                with self.connected(self.writer) as connection:
+                    use_write_ahead_log(connection.dbapi_connection)
             except BaseException:
                 self.close()
                 raise
-            found = os.stat(self.path)
-            self._file = (found.st_dev, found.st_ino)
-
-    @property
-    def dialect(self) -> sa.Dialect:
-        """What compiles statements for this database."""
-        return self._writer.dialect
+            self._file = os.stat(self.path)
 
     # Transactions
 
     @contextmanager
     def write(self, durability: str | None = None) -> Iterator[sa.Connection]:
         """One transaction that writes."""
-        wanted = self.durability if durability is None else check_durability(durability)
-        if self.path is not None:
-            self._check_file()
-        with self._translated(), self._writer.connect() as connection:
-            self._begin(connection.connection, wanted)
-            transaction = connection.get_transaction() or connection.begin()
-            yield connection
-            transaction.commit()
+        with self.writing(durability) as connection:
+            yield sa.Connection(self.writer, connection)
 
-    def _check_file(self) -> None:
+    @contextmanager
+    def read(self, *, unhurried: bool = False) -> Iterator[sa.Connection]:
+        """One snapshot. What is written here is rolled back.
+
+        Unhurried: statements may take as long as they need.
+        """
+        with self.connected(self.reader) as connection:
+            driver: Any = connection.dbapi_connection
+            driver.execute(_SNAPSHOT[self.dialect.name])
+            if unhurried and self.dialect.name == "postgresql":
+                driver.execute("SET LOCAL statement_timeout = 0")
+            yield sa.Connection(self.reader, connection)
+
+    @contextmanager
+    def writing(self, durability: str | None = None) -> Iterator[PoolProxiedConnection]:
+        """One transaction that writes, quickly."""
+        self.check_file()
+        with self.connected(self.writer) as connection:
+            self.begin(connection, durability)
+            yield connection
+            connection.commit()
+
+    def connected(self, engine: sa.Engine) -> Connected:
+        """A connection of a pool, for a block."""
+        return Connected(self, engine)
+
+    def begin(self, connection: PoolProxiedConnection, durability: str | None) -> None:
+        """Begin a transaction that writes."""
+        wanted = self.durability if durability is None else check_durability(durability)
+        driver: Any = connection.dbapi_connection
+        # It belongs to the connection, and SQLite cannot set it within a transaction.
+        setting = self._durable[wanted]
+        if connection.info.get("durable") != setting:
+            driver.execute(setting)
+            connection.info["durable"] = setting
+        driver.execute(self._begin)
+
+    def check_file(self) -> None:
         """A file that was deleted or replaced can still be written to, and nobody would ever read it."""
+        if self.path is None:
+            return
         try:
-            found = os.stat(self.path or "")
+            same = os.path.samestat(os.stat(self.path), self._file)
         except OSError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != self._file:
-            if self.closed:
-                raise self.closed_error()
+            same = False
+        if not same:
+            self.check_open()
             raise StoreUnavailable(
                 f"the file of {self.url} was deleted or replaced: put it back, or close the store and "
                 "open it again"
             )
 
-    @contextmanager
-    def read(self) -> Iterator[sa.Connection]:
-        """One snapshot. What is written here is rolled back."""
-        with self._translated(), self._reader.connect() as connection:
-            if self.dialect_name == "sqlite":
-                _raw(connection).execute("BEGIN")
-            yield connection
-
-    def writing(self, durability: str | None = None, *, ledger: bool = False) -> Writing:
-        """One transaction that writes, quickly."""
-        wanted = self.durability if durability is None else check_durability(durability)
-        return Writing(self, self._clerk if ledger else self._writer, wanted)
+    # Statements
 
     def run(
-        self,
-        connection: AnyConnection,
-        statement: sa.ClauseElement,
-        values: dict[str, Any],
+        self, connection: PoolProxiedConnection, statement: sa.ClauseElement, values: dict[str, Any]
     ) -> Answer:
-        """Run a statement that is run often: one that is built once and kept."""
-        proxied = connection.connection if isinstance(connection, sa.Connection) else connection
-        return self._prepared.run(proxied, statement, values)
+        """Run a statement that is run often: one that is built once and kept.
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        if self.closed:
-            raise self.closed_error()
-        pools = (self._writer.pool, self._reader.pool)
+        Values that it has no parameters for are left aside.
+        """
+        text, defaults = self._compiled.get(statement) or self._compile(statement)
+        driver: Any = connection.dbapi_connection
         try:
-            yield
+            cursor = driver.execute(text, {**defaults, **values, "clock_shift": self.clock_shift})
+            rows: list[tuple[Any, ...]] = [] if cursor.description is None else cursor.fetchall()
         except self.errors as error:
-            raise self.unavailable(error) from error
-        finally:
-            self._close_what_came_back(pools)
+            if self.dialect.is_disconnect(error, driver, None):  # type: ignore[arg-type]  # drivers raise theirs
+                connection.invalidate(error)  # the pool shall not give it to the next one
+            raise
+        return Answer(rows, cursor.rowcount)
 
-    def _close_what_came_back(self, pools: tuple[Pool, ...]) -> None:
-        # 1. a thread takes a connection  2. another closes us, and all that is idle  3. the first gives
-        # its connection back, to a pool that nobody will look into. So it does that itself.
-        if self.is_closed():
-            for pool in pools:
-                pool.dispose()
-            self._dispose()
+    def _compile(self, statement: sa.ClauseElement) -> _Compiled:
+        # Two threads may do this at once. Either result is good.
+        compiled: Any = statement.compile(dialect=self.dialect)
+        self._compiled[statement] = str(compiled), dict(compiled.params)
+        return self._compiled[statement]
 
-    def is_closed(self) -> bool:
-        """Whether `close()` was called, by any thread."""
-        return self.closed
+    # Errors
+
+    def check_open(self) -> None:
+        """Raise if the store is closed."""
+        if self.closed:
+            raise self._closed_error()
 
     def unavailable(self, error: Exception) -> StoreError:
         """The error of ours for one of the database's."""
         if self.closed:
-            return self.closed_error()
+            return self._closed_error()
         unavailable = StoreUnavailable(_explain(self.url, error))
         # One row, and not the database: whoever wanted several may try them one by one.
         unavailable.temporary = "lock timeout" not in str(error)
         return unavailable
 
-    def closed_error(self) -> StoreClosed:
-        """What a call gets after `close()`."""
+    def _closed_error(self) -> StoreClosed:
         return StoreClosed(f"the store {self.url} is closed: open_store() opens it again")
-
-    def _begin(self, proxied: PoolProxiedConnection, durability: str) -> None:
-        raw: Any = proxied.driver_connection
-        if self.dialect_name == "sqlite":
-            # It belongs to the connection, and cannot be set within a transaction.
-            level = _SYNCHRONOUS[durability]
-            if proxied.info.get("synchronous") != level:
-                raw.execute(f"PRAGMA synchronous = {level}")
-                proxied.info["synchronous"] = level
-            raw.execute("BEGIN IMMEDIATE")
-        elif _SYNCHRONOUS_COMMIT[durability] != _SYNCHRONOUS_COMMIT[self.durability]:
-            raw.execute(f"SET LOCAL synchronous_commit = {_SYNCHRONOUS_COMMIT[durability]}")
 
     # The end
 
     def close(self) -> None:
         """Close the connections. What is under way ends as it would have."""
         self.closed = True
-        self._dispose()
+        self._close_what_came_back()
 
-    def _dispose(self) -> None:
-        self._writer.dispose()
-        self._reader.dispose()
-        self._clerk.dispose()
+    def _close_what_came_back(self) -> None:
+        # 1. a thread takes a connection  2. another closes us, and all that is idle  3. the first gives
+        # its connection back, to a pool that nobody will look into. So it does that itself.
+        if self.closed:
+            for engine in self._engines:
+                engine.pool.dispose()
 
     def after_fork(self) -> None:
         """Leave the parent's connections to the parent. A database in memory was copied with us."""
         if self.is_memory:
             return
-        for engine in (self._writer, self._reader, self._clerk):
-            _inherited.append(engine.pool)
+        for engine in self._engines:
+            inherited.append(engine.pool)
             engine.dispose(close=False)
 
 
-class Writing:
-    """A transaction on a connection of the pool: committed on leaving, rolled back by an error."""
+class Connected:
+    """A connection of a pool, for a block. Giving it back rolls back what is not committed.
 
-    __slots__ = ("_connections", "_durability", "_engine", "_pool", "_proxied")
+    It is on the path of every turn, where a generator with `@contextmanager` would take longer.
+    """
 
-    def __init__(self, engine: Engine, connections: sa.Engine, durability: str) -> None:
+    __slots__ = ("_connection", "_engine", "_source")
+
+    def __init__(self, engine: Engine, source: sa.Engine) -> None:
         self._engine = engine
-        self._connections = connections
-        self._durability = durability
-        self._pool = connections.pool
+        self._source = source
 
     def __enter__(self) -> PoolProxiedConnection:
-        engine = self._engine
-        if engine.closed:
-            raise engine.closed_error()
-        if engine.path is not None:
-            engine._check_file()
+        self._engine.check_open()
         try:
-            self._proxied = self._connections.raw_connection()
-        except engine.errors as error:
-            raise engine.unavailable(error) from error
-        try:
-            engine._begin(self._proxied, self._durability)
-        except BaseException as error:
-            self._give_back()
-            if isinstance(error, engine.errors):
-                raise engine.unavailable(error) from error
-            raise
-        return self._proxied
+            self._connection = self._source.raw_connection()
+        except self._engine.errors as error:
+            raise self._engine.unavailable(error) from error
+        return self._connection
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        engine = self._engine
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
-            if exception_type is None:
-                self._proxied.commit()
-        except engine.errors as error:
-            raise engine.unavailable(error) from error
+            self._connection.close()
         finally:
-            self._give_back()
-        if isinstance(exception, engine.errors):
-            raise engine.unavailable(exception) from exception
-
-    def _give_back(self) -> None:
-        try:
-            self._proxied.close()  # which rolls back what is not committed
-        finally:
-            self._engine._close_what_came_back((self._pool,))
-
-
-def _raw(connection: sa.Connection) -> Any:
-    """The driver's own connection."""
-    return connection.connection.driver_connection
+            self._engine._close_what_came_back()
+        if isinstance(error, self._engine.errors):
+            raise self._engine.unavailable(error) from error
 
 
 _ADVICE = (

@@ -1,6 +1,6 @@
 """The statements of the ledger. All comparing happens in them, and all reading of clocks.
 
-Each is built once, and compiled once for a database (`_prepared.py`). No parameter has the name of a
+Each is built once, and compiled once for a database (`_engine.py`). No parameter has the name of a
 column: SQLAlchemy would set that column to it.
 """
 
@@ -15,30 +15,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from greenroom.store._rows import SessionRow
 from greenroom.store._tables import NOW, SECONDS, rooms, sessions
-
-__all__ = [
-    "BEAT",
-    "COMMIT",
-    "COMPLETE",
-    "CREATE",
-    "ENTER",
-    "FAIL",
-    "FORGET",
-    "FORGET_OLD",
-    "HAND_OVER",
-    "HAND_OVER_ALL",
-    "INTEND",
-    "LEAVE",
-    "LOCK",
-    "LOCK_ALL_OF",
-    "LOOK",
-    "ORPHANS",
-    "PIN",
-    "SESSION_COLUMNS",
-    "TAKE",
-    "TAKE_FROM_THE_DEAD",
-    "session_row",
-]
 
 _NAMES = tuple(column.name for column in sessions.c if column.name != "last_position")
 
@@ -66,8 +42,8 @@ _free = sa.or_(
     _s.free_at <= NOW,  # not true while it is NULL
     sa.and_(_s.owner == _owner, _s.key == _key),
 )
-_owner_is_alive = sa.exists().where(rooms.c.room == _s.owner, rooms.c.expires > NOW)
-_owner_is_dead = sa.and_(_s.owner != _owner, ~_owner_is_alive)
+OWNER_IS_ALIVE = sa.exists().where(rooms.c.room == _s.owner, rooms.c.expires > NOW)
+_owner_is_dead = sa.and_(_s.owner != _owner, ~OWNER_IS_ALIVE)
 
 _taken = (
     sa.update(sessions)
@@ -87,7 +63,11 @@ _LEASE_COLUMNS = (
 
 TAKE = _taken.where(_free).returning(*_LEASE_COLUMNS)
 TAKE_FROM_THE_DEAD = _taken.where(sa.or_(_free, _owner_is_dead)).returning(*_LEASE_COLUMNS)
-LOCK = sa.select(_s.session_id).where(_s.session_id == _sid).with_for_update()
+LOCK = (
+    sa.select(_s.owner, _s.epoch, _s.last_position, _s.ended)
+    .where(_s.session_id == _sid)
+    .with_for_update()
+)
 LOOK = (
     sa.select(
         *_LEASE_COLUMNS,
@@ -159,26 +139,23 @@ ORPHANS = (
 )
 
 
-def _create(insert: Any) -> Any:
-    return (
-        insert(sessions)
-        .values(session_id=_sid, key=_key, source=bindparam("a_source", None, type_=sa.Text()))
-        .on_conflict_do_nothing()
-    )
+_INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+_entered: dict[str, Any] = {
+    "expires": NOW + _ttl,
+    "host": bindparam("a_host"),
+    "pid": bindparam("a_pid", type_=sa.Integer()),
+    "started": NOW,
+}
 
-
-def _enter(insert: Any) -> Any:
-    entered: dict[str, Any] = {
-        "expires": NOW + _ttl,
-        "host": bindparam("a_host"),
-        "pid": bindparam("a_pid", type_=sa.Integer()),
-        "started": NOW,
-    }
-    statement = insert(rooms).values(room=_owner, **entered)
-    return statement.on_conflict_do_update(index_elements=[rooms.c.room], set_=entered)
-
-
-_INSERTS = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-
-CREATE: dict[str, sa.ClauseElement] = {name: _create(insert) for name, insert in _INSERTS.items()}
-ENTER: dict[str, sa.ClauseElement] = {name: _enter(insert) for name, insert in _INSERTS.items()}
+CREATE: dict[str, sa.ClauseElement] = {
+    dialect: insert(sessions)
+    .values(session_id=_sid, key=_key, source=bindparam("a_source", None, type_=sa.Text()))
+    .on_conflict_do_nothing()
+    for dialect, insert in _INSERTS.items()
+}
+ENTER: dict[str, sa.ClauseElement] = {
+    dialect: insert(rooms)
+    .values(room=_owner, **_entered)
+    .on_conflict_do_update(index_elements=[rooms.c.room], set_=_entered)
+    for dialect, insert in _INSERTS.items()
+}

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import REGCLASS
 from sqlalchemy.exc import DatabaseError
 
 from greenroom.store._engine import Engine
 from greenroom.store._errors import UnknownSession
 from greenroom.store._rows import RoomRow, StoreInfo
 from greenroom.store._tables import NOW, messages, rooms, schema, sessions
-from greenroom.store._transfer import Progress, Record, export, import_records, unhurried
+from greenroom.store._transfer import Transfer
 from greenroom.store._url import is_memory, parse_url
 
 __all__ = ["Maintenance", "is_there"]
@@ -30,28 +29,33 @@ __all__ = ["Maintenance", "is_there"]
 MOST = 100
 """Problems of one kind that are listed. Whoever has more has seen enough."""
 
+CLOCK_TIME = sa.select(NOW)
 DIRTY = sessions.c.generation > sessions.c.committed
 IN_ORDER = (messages.c.session_id, messages.c.position)
+SIZE = {
+    "sqlite": "(SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)",
+    "postgresql": " + ".join(
+        f"pg_total_relation_size('{table.name}')" for table in (sessions, messages, rooms)
+    ),
+}
+"""Bytes, as each database counts them."""
 
 
-class Maintenance:
+class Maintenance(Transfer):
     """The part of a `Store` that operators use."""
-
-    _engine: Engine
-    _clock_shift: float
 
     def now(self) -> float:
         """Seconds since 1970, by the clock of the database."""
-        with self._engine.read() as connection:
-            return float(connection.execute(sa.select(NOW), self._clock()).scalar_one())
+        with self._engine.connected(self._engine.reader) as connection:
+            return float(self._engine.run(connection, CLOCK_TIME, {}).value())
 
     def rooms(self) -> list[RoomRow]:
         """The rooms that have, or had, leases: the living first, then by name."""
         alive = (rooms.c.expires > NOW).label("alive")
         statement = sa.select(rooms, alive).order_by(alive.desc(), rooms.c.room)
         with self._engine.read() as connection:
-            rows = connection.execute(statement, self._clock()).mappings()
-            return [RoomRow(**row) for row in rows]
+            rows = connection.execute(statement, {"clock_shift": self._engine.clock_shift})
+            return [RoomRow(**row) for row in rows.mappings()]
 
     def retry(self, session_id: str | None = None) -> int:
         """Let failed commits be tried at once, and dead letters at all; tell how many sessions that is.
@@ -81,16 +85,16 @@ class Maintenance:
             sa.select(sa.func.coalesce(left, 0)).where(DIRTY).scalar_subquery().label("uncommitted"),
             _how_many(sessions, sessions.c.dead).label("dead"),
             _how_many(rooms).label("rooms"),
+            sa.literal_column(SIZE[self._engine.dialect.name], sa.BigInteger).label("size"),
         )
-        with unhurried(self._engine) as connection:
+        with self._engine.read(unhurried=True) as connection:
             row = connection.execute(statement).mappings().one()
-            counted = {name: int(value) for name, value in row.items()}
-            return StoreInfo(**counted, size=_size(connection))
+            return StoreInfo(**{name: int(value) for name, value in row.items()})
 
     def check(self) -> list[str]:
         """Look for damage: a line for each problem. Empty if all is well."""
-        with unhurried(self._engine) as connection:
-            damage = list(_first(_damage(connection)))
+        with self._engine.read(unhurried=True) as connection:
+            damage = _damage(connection)
             if damage:
                 return damage  # what the tables would say now means nothing
             looks = (_ledger, _orphaned, _miscounted, _formats, _unreadable)
@@ -103,42 +107,19 @@ class Maintenance:
         PostgreSQL makes the space free for new rows, and nobody waits.
         """
         engine = self._engine
-        with engine._translated(), engine._writer.connect() as connection:
-            if engine.dialect_name == "sqlite":
+        with engine.connected(engine.writer) as pooled:
+            connection = sa.Connection(engine.writer, pooled)
+            if engine.dialect.name == "sqlite":
                 for step in ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     connection.exec_driver_sql(step)
                 return
-            free = connection.execution_options(isolation_level="AUTOCOMMIT")
             # It is ours alone from here on, and closed at the end: the next user of a pooled one would
             # find it without a time limit.
-            free.detach()
-            free.exec_driver_sql("SET statement_timeout = 0")
-            free.exec_driver_sql(f"VACUUM (ANALYZE) {sessions.name}, {messages.name}, {rooms.name}")
-
-    def export(self, progress: Progress | None = None) -> Iterator[Record]:
-        """The whole store as records: dicts that JSON can hold, each session before its messages.
-
-        One snapshot, ordered by session, a few rows in memory at a time. Who owns a session is left out.
-        The iterator keeps a connection until it ends or is closed: a database in memory has only one, so
-        that nothing else can be done with that meanwhile. `progress` is called now and then with the
-        number of records so far and in all.
-        """
-        return export(self._engine, progress)
-
-    def import_(
-        self, records: Iterable[Mapping[str, Any]], progress: Progress | None = None
-    ) -> tuple[int, int]:
-        """Take in what `export` gave; return the numbers of sessions and of messages.
-
-        A session comes in with all its messages or not at all, in transactions of a few thousand
-        records. `SessionExists` for one that is there already, `BadRecord` for a record that is wrong:
-        nothing of that session was written then, while sessions before it may have been. `progress` is
-        called after each transaction with the number of records so far.
-        """
-        return import_records(self._engine, records, progress)
-
-    def _clock(self) -> dict[str, float]:
-        return {"clock_shift": self._clock_shift}
+            connection.detach()
+            connection.exec_driver_sql("SET statement_timeout = 0")
+            connection.exec_driver_sql(
+                f"VACUUM (ANALYZE) {sessions.name}, {messages.name}, {rooms.name}"
+            )
 
 
 def is_there(url: str) -> bool:
@@ -171,18 +152,6 @@ def _how_many(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Scalar
     return sa.select(sa.func.count()).select_from(table).where(*conditions).scalar_subquery()
 
 
-def _size(connection: sa.Connection) -> int:
-    if connection.dialect.name == "sqlite":
-        pages, octets = (
-            connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
-            for name in ("page_count", "page_size")
-        )
-        return int(pages) * int(octets)
-    tables = (sessions, messages, rooms)
-    sizes = (sa.func.pg_total_relation_size(sa.cast(table.name, REGCLASS)) for table in tables)
-    return sum(int(connection.execute(sa.select(one)).scalar_one()) for one in sizes)
-
-
 # What can be wrong
 
 
@@ -196,15 +165,14 @@ def _first(problems: Generator[str]) -> Iterator[str]:
             yield problem
 
 
-def _damage(connection: sa.Connection) -> Generator[str]:
+def _damage(connection: sa.Connection) -> list[str]:
     if connection.dialect.name != "sqlite":
-        return
+        return []
     try:
-        found = [str(line) for (line,) in connection.exec_driver_sql("PRAGMA integrity_check")]
+        found = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
     except DatabaseError as error:
-        found = [str(error.orig)]
-    if found != ["ok"]:
-        yield from (f"the file is damaged: {line}" for line in found)
+        found = [error.orig]
+    return [f"the file is damaged: {line}" for line in found if line != "ok"]
 
 
 def _ledger(connection: sa.Connection) -> Generator[str]:

@@ -17,8 +17,6 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from greenroom.store._errors import CannotPeek
 from greenroom.store._tables import sessions
 
@@ -29,23 +27,17 @@ __all__ = ["Peeker"]
 
 _MOST_IDLE = 16
 
-_inherited: list[deque[sqlite3.Connection]] = []
-"""Connections of a parent process, kept for good: closing them is the parent's business."""
+_QUERY = f"SELECT version, ended FROM {sessions.name} WHERE session_id = ?"
 
 
 class Peeker:
     """Looks at versions. Only where the database is an SQLite file."""
 
-    __slots__ = ("_engine", "_idle", "_query", "can_peek")
+    __slots__ = ("_engine", "_idle")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._idle: deque[sqlite3.Connection] = deque()
-        self.can_peek = engine.path is not None
-        query = sa.select(sessions.c.version, sessions.c.ended).where(
-            sessions.c.session_id == sa.bindparam("sid")
-        )
-        self._query = str(query.compile(dialect=engine.dialect))
 
     def peek(self, session_id: str) -> tuple[int, bool] | None:
         """The version, and whether it is ended. `None` if there is no such session."""
@@ -54,7 +46,7 @@ class Peeker:
         except IndexError:
             connection = self._open()
         try:
-            rows = connection.execute(self._query, (session_id,)).fetchall()
+            rows = connection.execute(_QUERY, (session_id,)).fetchall()
         except UnicodeEncodeError:  # no session can have such an id
             rows = []
         except sqlite3.Error as error:
@@ -67,8 +59,7 @@ class Peeker:
         return version, ended is not None
 
     def _open(self) -> sqlite3.Connection:
-        if self._engine.closed:
-            raise self._engine.closed_error()
+        self._engine.check_open()
         if self._engine.path is None:
             raise CannotPeek(f"no look at {self._engine.url} is sure not to wait: ask session()")
         try:
@@ -100,8 +91,3 @@ class Peeker:
                 self._idle.pop().close()
             except IndexError:
                 return
-
-    def after_fork(self) -> None:
-        """Leave the parent's connections to the parent."""
-        _inherited.append(self._idle)
-        self._idle = deque()

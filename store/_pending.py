@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from greenroom.store._errors import StoreClosed, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-__all__ = ["Pending", "Soon", "Threads"]
+__all__ = ["Pending", "Threads", "soon"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,10 +58,8 @@ class Pending(Generic[T_co]):
                 waiter.set_result(None)
 
         def ended(_: Future[T_co]) -> None:
-            try:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(wake)
-            except RuntimeError:  # the loop is closed: nobody waits any more
-                pass
 
         self._future.add_done_callback(ended)
         await waiter
@@ -106,30 +105,12 @@ class Threads:
         self._executor.shutdown(wait=not within)
 
 
-class HasThreads(Protocol):
-    """What a method with a twin belongs to."""
+def soon(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Pending[T]]:
+    """A method's twin, which returns a `Pending` at once: `append_soon = soon(append)`."""
 
-    _threads: Threads
+    def call(store: Any, /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
+        threads: Threads = store._threads
+        return threads.call(method, store, *args, **kwargs)
 
-
-class Soon(Generic[P, T]):
-    """A method's twin, which returns a `Pending` at once: `append_soon = Soon(append)`."""
-
-    def __init__(self, method: Callable[Concatenate[Any, P], T]) -> None:
-        self._method = method
-        self.__doc__ = method.__doc__
-
-    @overload
-    def __get__(self, store: None, owner: type[HasThreads]) -> Self: ...
-    @overload
-    def __get__(self, store: HasThreads, owner: type[HasThreads]) -> Callable[P, Pending[T]]: ...
-    def __get__(
-        self, store: HasThreads | None, owner: type[HasThreads]
-    ) -> Self | Callable[P, Pending[T]]:
-        if store is None:
-            return self
-
-        def call(*args: P.args, **kwargs: P.kwargs) -> Pending[T]:
-            return store._threads.call(self._method, store, *args, **kwargs)
-
-        return call
+    call.__name__, call.__doc__ = f"{method.__name__}_soon", method.__doc__
+    return call

@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING, Self
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from greenroom.store._content import check_id, check_role, decode, encode
-from greenroom.store._engine import AnyConnection, Engine
+from greenroom.store._content import ROLE_LENGTH, check_name, decode, encode
+from greenroom.store._engine import Engine, inherited
 from greenroom.store._errors import Fenced, SessionExists, SessionInUse, UnknownSession
-from greenroom.store._ledger import CREATE, SESSION_COLUMNS, session_row
+from greenroom.store._ledger import CREATE, LOCK, OWNER_IS_ALIVE, SESSION_COLUMNS, session_row
 from greenroom.store._maintenance import Maintenance
 from greenroom.store._own_writes import OwnWrites
 from greenroom.store._peek import Peeker
-from greenroom.store._pending import Soon, Threads
+from greenroom.store._pending import Threads, soon
 from greenroom.store._rows import Message
 from greenroom.store._schema import upgrade
-from greenroom.store._tables import NOW, messages, rooms, sessions
+from greenroom.store._tables import NOW, messages, sessions
 from greenroom.store._transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
+
+    from sqlalchemy.pool import PoolProxiedConnection
 
     from greenroom.store._rows import Fence, SessionRow
 
@@ -35,11 +36,6 @@ _MOST_SESSIONS = 10_000
 
 _sid: sa.BindParameter[str] = bindparam("sid")
 _SESSION = sa.select(*SESSION_COLUMNS).where(sessions.c.session_id == _sid)
-_LOCK = (
-    sa.select(sessions.c.owner, sessions.c.epoch, sessions.c.last_position, sessions.c.ended)
-    .where(sessions.c.session_id == _sid)
-    .with_for_update()
-)
 _APPEND = (
     sa.insert(messages)
     .values(
@@ -72,10 +68,7 @@ _END = (
 _USE = (
     sa.select(
         sessions.c.owner,
-        sa.and_(
-            sessions.c.free_at.is_(None),
-            sa.exists().where(rooms.c.room == sessions.c.owner, rooms.c.expires > NOW),
-        ),
+        sa.and_(sessions.c.free_at.is_(None), OWNER_IS_ALIVE),
         sessions.c.generation - sessions.c.committed,
     )
     .where(sessions.c.session_id == _sid)
@@ -96,7 +89,6 @@ class Store(Maintenance):
         self._engine = Engine(url, durability=durability)
         self._own_writes = OwnWrites()
         self._own_writes_done = OwnWrites()
-        self._clock_shift = 0.0  # the tests of leases move it
         try:
             upgrade(self._engine)
         except BaseException:
@@ -104,19 +96,13 @@ class Store(Maintenance):
             raise
         self._peeker = Peeker(self._engine)
         self._threads = Threads()
-        self.can_peek = self._peeker.can_peek
+        self.url = self._engine.url
+        """Where it is, without secrets."""
+        self.durability = self._engine.durability
+        """What a write waits for, if it does not say so itself."""
+        self.can_peek = self._engine.path is not None
         """Whether `peek()` works for this database."""
         _stores.add(self)
-
-    @property
-    def url(self) -> str:
-        """Where it is, without secrets."""
-        return self._engine.url
-
-    @property
-    def durability(self) -> str:
-        """What a write waits for, if it does not say so itself."""
-        return self._engine.durability
 
     # Transcripts
 
@@ -125,13 +111,13 @@ class Store(Maintenance):
 
         `source` tells where it comes from. The first who knows it sets it.
         """
-        check_id("session_id", session_id)
-        check_id("key", key)
+        check_name("session_id", session_id)
+        check_name("key", key)
         if source is not None:
-            check_id("source", source)
-        with self._engine.write() as connection:
+            check_name("source", source)
+        with self._engine.writing() as connection:
             values = {"sid": session_id, "a_key": key, "a_source": source}
-            self._engine.run(connection, CREATE[self._engine.dialect_name], values)
+            self._engine.run(connection, CREATE[self._engine.dialect.name], values)
             if source is not None:
                 self._engine.run(connection, _SET_SOURCE, values)
             row = self._row(connection, session_id)
@@ -143,8 +129,8 @@ class Store(Maintenance):
         self, session_id: str, *, role: str, content: object, fence: Fence | None = None
     ) -> Message:
         """Add a message to a transcript. With a `fence`, only if that lease is good: else `Fenced`."""
-        check_id("session_id", session_id)
-        check_role(role)
+        check_name("session_id", session_id)
+        check_name("role", role, ROLE_LENGTH)
         text, form = encode(content)
         with self._own_write(session_id), self._engine.writing() as connection:
             last_position, _ = self._lock(connection, session_id, fence)
@@ -166,12 +152,12 @@ class Store(Maintenance):
 
     def messages(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Message]:
         """The messages of a session in order, those behind position `after`, and at most `limit`."""
-        check_id("session_id", session_id)
+        check_name("session_id", session_id)
         if limit is not None and limit < 1:
             raise ValueError(f"limit={limit!r}: give a positive number, or None for all")
-        with self._engine.read() as connection:
-            values = {"sid": session_id, "after": after, "most_rows": limit}
-            query = _MESSAGES if limit is None else _FIRST_MESSAGES
+        values = {"sid": session_id, "after": after, "most_rows": limit}
+        query = _MESSAGES if limit is None else _FIRST_MESSAGES
+        with self._engine.connected(self._engine.reader) as connection:
             rows = self._engine.run(connection, query, values).rows
             if not rows:
                 self._row(connection, session_id)
@@ -188,18 +174,17 @@ class Store(Maintenance):
 
     def session(self, session_id: str) -> SessionRow:
         """All that is known of a session. `UnknownSession` if there is none."""
-        check_id("session_id", session_id)
-        with self._engine.read() as connection:
+        check_name("session_id", session_id)
+        with self._engine.connected(self._engine.reader) as connection:
             return self._row(connection, session_id)
 
     def end_session(self, session_id: str, *, fence: Fence | None = None) -> SessionRow:
         """Note that a session is over. Again is fine: the first time counts."""
-        check_id("session_id", session_id)
+        check_name("session_id", session_id)
         with self._own_write(session_id) as own, self._engine.writing() as connection:
             _, ended = self._lock(connection, session_id, fence)
             if not ended:
-                values = {"sid": session_id, "clock_shift": self._clock_shift}
-                self._engine.run(connection, _END, values)
+                self._engine.run(connection, _END, {"sid": session_id})
             else:
                 own.clear()
             return self._row(connection, session_id)
@@ -211,8 +196,8 @@ class Store(Maintenance):
         `force` deletes it all the same. End it first in the room that has it; one that still has an
         agent for it begins a new and empty transcript with its next turn, or loses that turn.
         """
-        check_id("session_id", session_id)
-        values: dict[str, object] = {"sid": session_id, "clock_shift": self._clock_shift}
+        check_name("session_id", session_id)
+        values = {"sid": session_id}
         with self._engine.writing() as connection:
             row = self._engine.run(connection, _USE, values).row()
             if row is None:
@@ -240,28 +225,30 @@ class Store(Maintenance):
             raise ValueError(f"limit={limit!r}: give 1 to {_MOST_SESSIONS}")
         query = sa.select(*SESSION_COLUMNS).order_by(sessions.c.session_id).limit(limit)
         if key is not None:
-            query = query.where(sessions.c.key == check_id("key", key))
-        if ended is not None:
-            query = query.where(sessions.c.ended.is_not(None) if ended else sessions.c.ended.is_(None))
-        if dirty is not None:
-            is_dirty = sessions.c.generation > sessions.c.committed
-            query = query.where(is_dirty if dirty else ~is_dirty)
-        if dead is not None:
-            query = query.where(sessions.c.dead if dead else ~sessions.c.dead)
+            query = query.where(sessions.c.key == check_name("key", key))
+        for is_so, wanted in (
+            (sessions.c.ended.is_not(None), ended),
+            (sessions.c.generation > sessions.c.committed, dirty),
+            (sessions.c.dead, dead),
+        ):
+            if wanted is not None:
+                query = query.where(is_so if wanted else ~is_so)
         if after is not None:
-            query = query.where(sessions.c.session_id > check_id("after", after))
+            query = query.where(sessions.c.session_id > check_name("after", after))
         with self._engine.read() as connection:
             return [session_row(row) for row in connection.execute(query)]
 
-    def _row(self, connection: AnyConnection, session_id: str) -> SessionRow:
+    def _row(self, connection: PoolProxiedConnection, session_id: str) -> SessionRow:
         row = self._engine.run(connection, _SESSION, {"sid": session_id}).row()
         if row is None:
             raise UnknownSession(session_id)
         return session_row(row)
 
-    def _lock(self, connection: AnyConnection, session_id: str, fence: Fence | None) -> tuple[int, bool]:
+    def _lock(
+        self, connection: PoolProxiedConnection, session_id: str, fence: Fence | None
+    ) -> tuple[int, bool]:
         """Lock a session. Its last position, and whether it is ended."""
-        row = self._engine.run(connection, _LOCK, {"sid": session_id}).row()
+        row = self._engine.run(connection, LOCK, {"sid": session_id}).row()
         if row is None:
             raise UnknownSession(session_id)
         owner, epoch, last_position, ended = row
@@ -269,13 +256,13 @@ class Store(Maintenance):
             raise Fenced(session_id, owner, epoch)
         return last_position, ended is not None
 
-    create_session_soon = Soon(create_session)
-    append_soon = Soon(append)
-    messages_soon = Soon(messages)
-    session_soon = Soon(session)
-    end_session_soon = Soon(end_session)
-    delete_session_soon = Soon(delete_session)
-    sessions_soon = Soon(sessions)
+    create_session_soon = soon(create_session)
+    append_soon = soon(append)
+    messages_soon = soon(messages)
+    session_soon = soon(session)
+    end_session_soon = soon(end_session)
+    delete_session_soon = soon(delete_session)
+    sessions_soon = soon(sessions)
 
     # Coherence
 
@@ -318,10 +305,14 @@ class Store(Maintenance):
     @contextmanager
     def transaction(self, durability: str | None = None) -> Iterator[Transaction]:
         """One transaction on the ledger and the leases. Calls of the store itself are no part of it."""
-        with self._engine.writing(durability, ledger=True) as connection:
-            ledger = Transaction(self._engine, connection, self._clock_shift)
+        engine = self._engine
+        engine.check_file()
+        with engine.connected(engine.clerk) as connection:
+            engine.begin(connection, durability)
+            ledger = Transaction(engine, connection)
             yield ledger
             ledger._check()
+            connection.commit()
 
     # The end
 
@@ -333,18 +324,14 @@ class Store(Maintenance):
 
     def _after_fork(self) -> None:
         self._engine.after_fork()
-        self._peeker.after_fork()
+        inherited.append(self._peeker)
+        self._peeker = Peeker(self._engine)
         self._threads = Threads()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -81,8 +81,8 @@ messages = sa.Table(
     sa.Column("session_id", sa.Text, sa.ForeignKey(sessions.c.session_id), nullable=False),
     sa.Column("position", sa.Integer),
     sa.Column("role", sa.Text, nullable=False),
-    sa.Column("content", sa.Text, nullable=False),
     sa.Column("format", sa.Text, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
     sa.Column("created", sa.Double, nullable=False),
 )
 

@@ -23,16 +23,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from greenroom.store import _ledger as sql
-from greenroom.store._content import check_id, printable
+from greenroom.store._content import check_name, printable
 from greenroom.store._errors import StoreError, StoreUnavailable
 from greenroom.store._ledger import session_row
 from greenroom.store._rows import LeaseRow, SessionRow
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
+    from sqlalchemy.pool import PoolProxiedConnection
 
-    from greenroom.store._engine import AnyConnection, Engine
-    from greenroom.store._prepared import Answer
+    from greenroom.store._engine import Answer, Engine
 
 __all__ = ["Transaction"]
 
@@ -42,18 +42,16 @@ _PROBLEM_LENGTH = 1000
 class Transaction:
     """One transaction on the ledger. Good within its `with` block, and in one thread."""
 
-    __slots__ = ("_clock_shift", "_connection", "_engine", "_failure")
+    __slots__ = ("_connection", "_engine", "_failure")
 
-    def __init__(self, engine: Engine, connection: AnyConnection, clock_shift: float = 0.0) -> None:
+    def __init__(self, engine: Engine, connection: PoolProxiedConnection) -> None:
         self._engine = engine
         self._connection = connection
-        self._clock_shift = clock_shift
         self._failure: StoreError | None = None
 
     def _run(self, statement: sa.ClauseElement, **values: Any) -> Answer:
         if self._failure is not None:
             raise StoreUnavailable("a call before this one failed: leave the block, and begin again")
-        values["clock_shift"] = self._clock_shift
         try:
             return self._engine.run(self._connection, statement, values)
         except self._engine.errors as error:
@@ -74,15 +72,15 @@ class Transaction:
         It may be had if it has no owner, if its `free_at` has come, or if its owner's room is dead.
         One's own may be had unless it is in a turn under another key.
         """
-        check_id("session_id", session_id)
-        check_id("key", key)
-        check_id("owner", owner)
+        check_name("session_id", session_id)
+        check_name("key", key)
+        check_name("owner", owner)
         values = {"sid": session_id, "a_key": key, "an_owner": owner}
         row = self._run(sql.TAKE, **values).row()
         if row is not None:
             return _lease(row, held=True)
         if self._run(sql.LOCK, sid=session_id).row() is None:
-            self._run(sql.CREATE[self._engine.dialect_name], sid=session_id, a_key=key)
+            self._run(sql.CREATE[self._engine.dialect.name], sid=session_id, a_key=key)
             self._run(sql.LOCK, sid=session_id)
         # With the row locked nobody changes its owner any more. A statement of its own, because
         # PostgreSQL reads all but the locked row as it was when the statement began: one that waited
@@ -161,10 +159,10 @@ class Transaction:
 
     def beat(self, owner: str, *, ttl: float, host: str = "", pid: int = 0) -> bool:
         """A room lives for `ttl` seconds more. False if it was dead or unknown: it lost some."""
-        check_id("owner", owner)
+        check_name("owner", owner)
         if self._run(sql.BEAT, an_owner=owner, ttl=ttl).count == 1:
             return True
-        enter = sql.ENTER[self._engine.dialect_name]
+        enter = sql.ENTER[self._engine.dialect.name]
         self._run(enter, an_owner=owner, ttl=ttl, a_host=printable(host, 255), a_pid=pid)
         return False
 

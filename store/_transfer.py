@@ -16,23 +16,26 @@ program wrote it) is exported like any other. `import_` refuses it.
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from greenroom.store._content import ID_LENGTH, ROLE_LENGTH, is_storable
 from greenroom.store._errors import SessionExists
 from greenroom.store._tables import messages, sessions
 
 if TYPE_CHECKING:
     from greenroom.store._engine import Engine
 
-__all__ = ["BadRecord", "Progress", "Record", "export", "import_records", "transcripts", "unhurried"]
+__all__ = ["BadRecord", "Record", "Transfer", "transcripts"]
 
 Record = dict[str, Any]
 
@@ -69,77 +72,86 @@ class Transcript:
     messages: list[Record] = field(default_factory=list[Record])
 
 
+class Transfer:
+    """The part of a `Store` that gives out all that is in it, and takes it in."""
+
+    _engine: Engine
+
+    def export(self, progress: Progress | None = None) -> Iterator[Record]:
+        """The whole store as records: dicts that JSON can hold, each session before its messages.
+
+        One snapshot, ordered by session, a few rows in memory at a time. Who owns a session is left out.
+        The iterator keeps a connection until it ends or is closed: a database in memory has only one, so
+        that nothing else can be done with that meanwhile. `progress` is called now and then with the
+        number of records so far and in all.
+        """
+        with self._engine.read(unhurried=True) as connection:
+            whole = sum(
+                connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+                for table in (sessions, messages)
+            )
+            done = 0
+            with closing(_merged(connection)) as records:
+                for done, record in enumerate(records, 1):
+                    yield record
+                    if progress is not None and done % PAGE == 0:
+                        progress(done, whole)
+            if progress is not None:
+                progress(done, whole)
+
+    def import_(
+        self, records: Iterable[Mapping[str, Any]], progress: Progress | None = None
+    ) -> tuple[int, int]:
+        """Take in what `export` gave; return the numbers of sessions and of messages.
+
+        A session comes in with all its messages or not at all, in transactions of a few thousand
+        records. `SessionExists` for one that is there already, `BadRecord` for a record that is wrong:
+        nothing of that session was written then, while sessions before it may have been. `progress` is
+        called after each transaction with the number of records so far.
+        """
+        written = added = 0
+        for batch in _batches(transcripts(records)):
+            _write(self._engine, batch)
+            written += len(batch)
+            added += sum(len(transcript.messages) for transcript in batch)
+            if progress is not None:
+                progress(written + added, None)
+        return written, added
+
+
 # Out
-
-
-@contextmanager
-def unhurried(engine: Engine) -> Iterator[sa.Connection]:
-    """A snapshot for statements that may take as long as they need."""
-    with engine.read() as connection:
-        if engine.dialect_name == "postgresql":
-            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
-        yield connection
-
-
-def export(engine: Engine, progress: Progress | None = None) -> Iterator[Record]:
-    """Every record of the store. See `Maintenance.export`."""
-    with unhurried(engine) as connection:
-        whole = sum(
-            connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-            for table in (sessions, messages)
-        )
-        done = 0
-        with closing(_merged(connection)) as records:
-            for done, record in enumerate(records, 1):
-                yield record
-                if progress is not None and done % PAGE == 0:
-                    progress(done, whole)
-        if progress is not None:
-            progress(done, whole)
 
 
 def _merged(connection: sa.Connection) -> Generator[Record]:
     """Walk through both tables at once, in the same order: each session, then its messages."""
     by_session = sa.select(*(sessions.c[name] for name in SESSION)).order_by(sessions.c.session_id)
-    in_order = sa.select(*(messages.c[name] for name in MESSAGE)).order_by(
-        messages.c.session_id, messages.c.position
+    # One that belongs to no session at all is left out.
+    belongs = sa.exists().where(sessions.c.session_id == messages.c.session_id)
+    in_order = (
+        sa.select(*(messages.c[name] for name in MESSAGE))
+        .where(belongs)
+        .order_by(messages.c.session_id, messages.c.position)
     )
     page = {"yield_per": PAGE}
     with (
         connection.execute(by_session, execution_options=page) as outer,
         connection.execute(in_order, execution_options=page) as inner,
     ):
-        waiting = iter(inner.mappings())
-        message = next(waiting, None)
-        for session in outer.mappings():
-            yield {"kind": "session", **session}
-            while message is not None and message["session_id"] <= session["session_id"]:
-                # One that is less belongs to no session at all, and must not hold up those behind it.
-                if message["session_id"] == session["session_id"]:
-                    yield {"kind": "message", **message, "content": _as_text(message["content"])}
-                message = next(waiting, None)
+        yield from heapq.merge(
+            ({"kind": "session", **row} for row in outer.mappings()),
+            (_message(row) for row in inner.mappings()),
+            key=itemgetter("session_id"),  # where it is the same, the session comes first
+        )
 
 
-def _as_text(content: str | bytes) -> str:
-    """What a foreign program wrote into an SQLite file may be bytes, whatever the column says."""
-    return content if isinstance(content, str) else content.decode("utf-8", "replace")
+def _message(row: sa.RowMapping) -> Record:
+    content = row["content"]
+    if isinstance(content, bytes):  # a foreign program may leave them in an SQLite file
+        content = content.decode("utf-8", "replace")
+    return {"kind": "message", **row, "content": content}
 
 
 # In
-
-
-def import_records(
-    engine: Engine, records: Iterable[Mapping[str, Any]], progress: Progress | None = None
-) -> tuple[int, int]:
-    """Write records into the store. See `Maintenance.import_`."""
-    written = added = 0
-    for batch in _batches(transcripts(records)):
-        _write(engine, batch)
-        written += len(batch)
-        added += sum(len(transcript.messages) for transcript in batch)
-        if progress is not None:
-            progress(written + added, None)
-    return written, added
 
 
 def _batches(read: Iterator[Transcript]) -> Iterator[list[Transcript]]:
@@ -186,16 +198,6 @@ def _write(engine: Engine, batch: list[Transcript]) -> None:
 # What a record must look like
 
 
-def _text(value: Any) -> bool:
-    if not isinstance(value, str) or "\0" in value:
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _whole(least: int, most: int) -> Rule:
     return (
         lambda value: type(value) is int and least <= value <= most,
@@ -204,49 +206,47 @@ def _whole(least: int, most: int) -> Rule:
 
 
 def _named(most: int) -> Rule:
-    return (
-        lambda value: _text(value) and 0 < len(value) <= most,
-        f"text of 1 to {most} characters",
-    )
+    return lambda value: _text(value) and 0 < len(value) <= most, f"text of 1 to {most} characters"
 
 
-def _or_none(rule: Rule) -> Rule:
-    return lambda value: value is None or rule[0](value), f"{rule[1]}, or null"
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and is_storable(value)
 
 
-INT = _whole(0, 2**31 - 1)
-BIGINT = _whole(0, 2**63 - 1)
-TEXT: Rule = _text, "text without NUL and lone surrogates"
-MOMENT: Rule = lambda value: type(value) in (int, float) and math.isfinite(value), "seconds since 1970"
-
-SESSION: Mapping[str, Rule] = {
-    "session_id": _named(500),
-    "key": _named(500),
-    "source": _or_none(TEXT),
-    "message_count": INT,
-    "last_position": INT,
-    "version": BIGINT,
-    "created": MOMENT,
-    "updated": MOMENT,
-    "ended": _or_none(MOMENT),
-    "generation": BIGINT,
-    "committed": BIGINT,
-    "intended": BIGINT,
-    "tries": INT,
-    "next_try": _or_none(MOMENT),
-    "problem": _or_none(TEXT),
-    "dead": (lambda value: isinstance(value, bool), "true or false"),
+_BY_TYPE: dict[type[Any], Rule] = {
+    sa.Text: (_text, "text without NUL and lone surrogates"),
+    sa.Integer: _whole(0, 2**31 - 1),
+    sa.BigInteger: _whole(0, 2**63 - 1),
+    sa.Double: (
+        lambda value: type(value) in (int, float) and math.isfinite(value),
+        "seconds since 1970",
+    ),
+    sa.Boolean: (lambda value: isinstance(value, bool), "true or false"),
 }
-
-MESSAGE: Mapping[str, Rule] = {
-    "session_id": _named(500),
+_BY_NAME: dict[str, Rule] = {
+    "session_id": _named(ID_LENGTH),
+    "key": _named(ID_LENGTH),
     "position": _whole(1, 2**31 - 1),
-    "role": _named(64),
+    "role": _named(ROLE_LENGTH),
     "format": (lambda value: value in ("text", "json"), '"text" or "json"'),
-    "content": TEXT,
-    "created": MOMENT,
 }
 
+
+def _rule(column: sa.Column[Any]) -> Rule:
+    """What a column takes."""
+    fits, wanted = _BY_TYPE[type(column.type)]
+    if column.nullable:
+        return lambda value: value is None or fits(value), f"{wanted}, or null"
+    return fits, wanted
+
+
+def _rules(table: sa.Table, *without: str) -> dict[str, Rule]:
+    columns = [column for column in table.c if column.name not in without]
+    return {column.name: _BY_NAME.get(column.name) or _rule(column) for column in columns}
+
+
+SESSION = _rules(sessions, "owner", "epoch", "free_at")
+MESSAGE = _rules(messages, "id")
 KINDS = {"session": SESSION, "message": MESSAGE}
 
 

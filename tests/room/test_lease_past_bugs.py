@@ -150,7 +150,7 @@ def test_after_an_absence_of_the_store_nothing_is_taken_before_the_room_lives_ag
     writer: Any = room._context.writer
     until(lambda: not writer.actor_inbox.actor._state.beaten, "a beat that did not reach it")
     hesitant.trouble = None
-    hesitant.real._clock_shift = 20.0  # that was a long time for the database
+    hesitant.real._engine.clock_shift = 20.0  # that was a long time for the database
     held = stage.cast.hold(room, "a")
 
     with stage.later(20.0).transaction() as ledger:

@@ -117,7 +117,7 @@ class Stage:
     def later(self, seconds: float) -> Store:
         """Another store on the same file, whose clock is ahead."""
         self._opened.append(open_store(self.url, durability="normal"))
-        self._opened[-1]._clock_shift = seconds
+        self._opened[-1]._engine.clock_shift = seconds
         return self._opened[-1]
 
     def room(self, store: Any = None, **kwargs: Any) -> Greenroom:

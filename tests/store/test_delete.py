@@ -78,7 +78,7 @@ def test_after_the_turn_it_can_be_deleted(store: Store) -> None:
 def test_what_a_dead_room_was_in_a_turn_of_can_be_deleted(store: Store) -> None:
     _make(store)
     _take(store)
-    store._clock_shift = 120.0
+    store._engine.clock_shift = 120.0
     assert store.delete_session("s")
 
 

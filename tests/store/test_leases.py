@@ -57,7 +57,7 @@ def test_after_a_turn_a_session_lingers_and_then_is_free(store: Store) -> None:
     other = take(store, B)
     assert not other.held
     assert other.wait == pytest.approx(20.0, abs=10.0)
-    store._clock_shift = 21.0
+    store._engine.clock_shift = 21.0
     other = take(store, B)
     assert (other.held, other.owner, other.epoch) == (True, B, 2)
     assert store.session("s").free_at is None
@@ -66,7 +66,7 @@ def test_after_a_turn_a_session_lingers_and_then_is_free(store: Store) -> None:
 def test_the_sessions_of_a_dead_room_are_free(store: Store) -> None:
     beat(store, A, ttl=15.0)
     take(store, A)
-    store._clock_shift = 16.0
+    store._engine.clock_shift = 16.0
     other = take(store, B)
     assert (other.held, other.owner, other.epoch) == (True, B, 2)
 
@@ -89,7 +89,7 @@ def test_another_key_of_the_same_room_is_another_holder(store: Store) -> None:
     first = take(store, A)
     leave(store, first, linger=100.0)
     assert not take(store, A, key="other").held
-    store._clock_shift = 101.0
+    store._engine.clock_shift = 101.0
     moved = take(store, A, key="other")
     assert (moved.held, moved.epoch, moved.key) == (True, first.epoch + 1, "other")
 
@@ -119,7 +119,7 @@ def test_pinning_keeps_a_session_past_its_time(store: Store) -> None:
     leave(store, lease, linger=2.0)
     with store.transaction() as ledger:
         assert ledger.pin("s", owner=A, epoch=lease.epoch)
-    store._clock_shift = 50.0
+    store._engine.clock_shift = 50.0
     assert not take(store, B).held
 
 
@@ -143,9 +143,9 @@ def test_who_was_overtaken_changes_nothing(store: Store) -> None:
 def test_a_room_that_beats_in_time_is_told_so(store: Store) -> None:
     assert beat(store, A, ttl=15.0) is False  # nobody knew it
     assert beat(store, A, ttl=15.0) is True
-    store._clock_shift = 14.0
+    store._engine.clock_shift = 14.0
     assert beat(store, A, ttl=15.0) is True
-    store._clock_shift = 30.0
+    store._engine.clock_shift = 30.0
     assert beat(store, A, ttl=15.0) is False  # too late: others may have its sessions
     assert beat(store, A, ttl=15.0) is True
 
@@ -153,9 +153,9 @@ def test_a_room_that_beats_in_time_is_told_so(store: Store) -> None:
 def test_a_beat_keeps_the_sessions_of_its_room(store: Store) -> None:
     beat(store, A, ttl=15.0)
     take(store, A)
-    store._clock_shift = 14.0
+    store._engine.clock_shift = 14.0
     beat(store, A, ttl=15.0)
-    store._clock_shift = 28.0
+    store._engine.clock_shift = 28.0
     assert not take(store, B).held
 
 
@@ -175,7 +175,7 @@ def test_dead_rooms_are_forgotten_when_they_own_nothing(store: Store) -> None:
     for room in (A, B, "room-c"):
         beat(store, room, ttl=10.0)
     take(store, A)
-    store._clock_shift = 50.0
+    store._engine.clock_shift = 50.0
     beat(store, "room-c", ttl=10.0)
     with store.transaction() as ledger:
         assert ledger.forget_rooms(older_than=60.0) == 0

@@ -107,7 +107,7 @@ def test_a_failed_commit_is_tried_again_after_its_pause(store: Store) -> None:
     assert row.next_try is not None
     with store.transaction() as ledger:
         assert ledger.orphans(owner=B, limit=10) == []
-    store._clock_shift = 11.0
+    store._engine.clock_shift = 11.0
     with store.transaction() as ledger:
         assert [orphan.session_id for orphan in ledger.orphans(owner=B, limit=10)] == ["s"]
 
@@ -140,7 +140,7 @@ def test_orphans_are_dirty_sessions_without_a_living_owner(store: Store) -> None
         ledger.beat(A, ttl=15.0)
         ledger.beat(B, ttl=100.0)
     taken(store, "of the dead", A, turns=1)
-    store._clock_shift = 1.0
+    store._engine.clock_shift = 1.0
     taken(store, "clean", A)
     taken(store, "of the living", B, turns=1)
     handed_over = taken(store, "handed over", B, turns=1)
@@ -152,7 +152,7 @@ def test_orphans_are_dirty_sessions_without_a_living_owner(store: Store) -> None
             return [row.session_id for row in ledger.orphans(owner=owner, limit=10)]
 
     assert orphans("c") == ["handed over"]
-    store._clock_shift = 16.0
+    store._engine.clock_shift = 16.0
     assert orphans("c") == ["of the dead", "handed over"]  # the longest waiting first
     assert orphans(A) == ["handed over"]
     with store.transaction() as ledger:

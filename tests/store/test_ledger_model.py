@@ -58,7 +58,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(minutes=st.integers(1, 2))
     def time_goes_on(self, minutes: int) -> None:
         self.now += minutes
-        self.store._clock_shift = self.now * 60.0
+        self.store._engine.clock_shift = self.now * 60.0
 
     @rule(owner=OWNERS, ttl=st.integers(0, 3))
     def beat(self, owner: str, ttl: int) -> None:

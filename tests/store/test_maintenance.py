@@ -45,7 +45,7 @@ def test_rooms_that_live_come_first(store: Store) -> None:
     with store.transaction() as ledger:
         ledger.beat("a", ttl=10.0, host="one", pid=1)
         ledger.beat("b", ttl=1000.0, host="two", pid=2)
-    store._clock_shift = 100.0
+    store._engine.clock_shift = 100.0
     found = store.rooms()
     assert [(room.room, room.alive) for room in found] == [("b", True), ("a", False)]
     assert (found[0].host, found[0].pid) == ("two", 2)

@@ -194,7 +194,7 @@ def test_ending_a_session_is_a_version_and_the_first_time_counts(store: Store) -
     ended = store.end_session("s")
     assert ended.ended is not None
     assert ended.version == 1
-    store._clock_shift = 60.0
+    store._engine.clock_shift = 60.0
     assert store.end_session("s") == ended == store.session("s")
 
 

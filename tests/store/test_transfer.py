@@ -172,7 +172,7 @@ def test_an_export_leaves_the_rest_to_the_server(postgres_server: PostgresServer
             if "ORDER BY" in statement:
                 cursors.append(type(cursor).__name__)
 
-        event.listen(store._engine._reader, "before_cursor_execute", note)
+        event.listen(store._engine.reader, "before_cursor_execute", note)
         assert len(list(store.export())) == 10
     assert cursors == ["ServerCursor", "ServerCursor"]
 
