@@ -23,9 +23,9 @@ the supervisor sends the messages. Guarantees, with their tests in `tests/`:
 - What sessions ask of the store is written in their order, everything that waits in one transaction.
 """
 
-from greenroom.supervisor._books import count_cards
 from greenroom.supervisor._meter import MemoryUnknown, resident
 from greenroom.supervisor.cache import CacheSupervisor
+from greenroom.supervisor.counters import count_cards
 from greenroom.supervisor.root import RootSupervisor
 
 __all__ = ["CacheSupervisor", "MemoryUnknown", "RootSupervisor", "count_cards", "resident"]

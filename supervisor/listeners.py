@@ -1,0 +1,60 @@
+"""Who hears of events: an `Announcer` for each listener."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from greenroom.supervisor._deliver import deliver
+from greenroom.supervisor.announcer import Announcer
+
+if TYPE_CHECKING:
+    from greenroom.actors import ActorRef
+    from greenroom.messages import Event
+
+__all__ = ["Listeners"]
+
+
+class Listeners:
+    """The listeners of a room, by number. They outlive a crash of the supervisor."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._announcers: dict[int, ActorRef[Announcer]] = {}
+        self._of_hits: dict[int, ActorRef[Announcer]] = {}
+
+    @property
+    def announcers(self) -> tuple[ActorRef[Announcer], ...]:
+        """The actors that call the listeners."""
+        return tuple(self._announcers.values())
+
+    @property
+    def hear_of_hits(self) -> bool:
+        """Whether any of them wants to hear of warm turns."""
+        return bool(self._of_hits)
+
+    @property
+    def dropped(self) -> int:
+        """How many events the listeners there are were too slow for."""
+        actors = (ref.actor_inbox.actor for ref in self._announcers.values())
+        return sum(actor.dropped for actor in actors if isinstance(actor, Announcer))
+
+    def add(self, announcer: ActorRef[Announcer], *, hits: bool) -> int:
+        """Take a listener in, and tell its number."""
+        self._number += 1
+        self._announcers[self._number] = announcer
+        if hits:
+            self._of_hits[self._number] = announcer
+        return self._number
+
+    def remove(self, number: int) -> None:
+        """Call this one no more."""
+        announcer = self._announcers.pop(number, None)
+        self._of_hits.pop(number, None)
+        if announcer is not None:
+            announcer.stop(block=False)
+
+    def announce(self, event: Event) -> None:
+        """Tell everybody who wants to hear of it."""
+        listeners = self._of_hits if event.kind == "hit" else self._announcers
+        for announcer in listeners.values():
+            deliver(announcer, event)
