@@ -15,7 +15,6 @@ __all__ = [
     "DrainRoom",
     "FlushEvents",
     "GetStats",
-    "ListListeners",
     "Listen",
     "OpenSession",
     "ReleaseAnswered",
@@ -204,13 +203,9 @@ class Listen(Request[int]):
 
 
 @message()
-class ListListeners(Request[tuple[Any, ...]]):
-    """List the actors that call listeners."""
-
-
-@message()
-class FlushEvents(Request[bool]):
-    """Answer when the listener was called with every event that there is: to the actor that calls it."""
+class FlushEvents(Request[Any]):
+    """Have the listeners called with every event that there is. Answered with a future for each, which
+    the actor that calls it resolves."""
 
 
 @message()

@@ -32,15 +32,7 @@ from greenroom.actors.session import Session
 from greenroom.actors.session._session_state import SessionState
 from greenroom.actors.session.card import Card, cached_keys
 from greenroom.actors.session.policy import Policy
-from greenroom.messages import (
-    AgentClosed,
-    AgentReleased,
-    AgentRetained,
-    Call,
-    DrainReport,
-    RoomStats,
-    SweepRoom,
-)
+from greenroom.messages import Call, DrainReport, RoomStats, SweepRoom
 from greenroom.supervisor._deliver import deliver
 from greenroom.supervisor._meter import give_back
 from greenroom.supervisor._state import SupervisorState
@@ -64,7 +56,7 @@ logger = logging.getLogger("greenroom.supervisor")
 
 T = TypeVar("T")
 
-GONE = (AgentReleased, AgentClosed, AgentRetained)
+GONE = (messages.AgentReleased, messages.AgentClosed, messages.AgentRetained)
 """An agent is gone, or it is kept for its commit, and gives no memory back soon."""
 
 LATER: Never = cast("Never", None)
@@ -243,9 +235,9 @@ class CacheSupervisor(Actor):
         self._listeners.remove(message.number)
         self._say_whether_warm()
 
-    def on_list_listeners(self, _: messages.ListListeners) -> tuple[ActorRef[Announcer], ...]:
-        """List the actors that call listeners."""
-        return self._listeners.announcers
+    def on_flush_events(self, request: messages.FlushEvents) -> list[Future[bool]]:
+        """Have each listener called with every event that there is."""
+        return self._listeners.flush(request)
 
     # Bounds.
 
@@ -392,22 +384,10 @@ class CacheSupervisor(Actor):
     def on_get_stats(self, _: messages.GetStats) -> tuple[RoomStats, list[Card]]:
         """Hand out the counters and the cards, for `count_cards()`."""
         # Both in one step: the hits of a session that ends are on its card, or in the counters.
-        context, runtime = self._context, self.runtime.stats()
-        stats = RoomStats(
-            cap=context.policy.cap,
-            known=len(context.cards),
-            memory_budget=self._bounds.budget,
-            reasons=dict(self._counters.reasons),
-            events_dropped=self._listeners.dropped,
-            workers=runtime.workers,
-            workers_busy=runtime.workers_busy,
-            work_queued=runtime.work_queued,
-            workers_lost=runtime.workers_lost,
-            stuck=runtime.stuck,
-            draining=context.draining,
-            **self._counters.counts,
+        stats = self._counters.stats(
+            self._context, memory_budget=self._bounds.budget, events_dropped=self._listeners.dropped
         )
-        return stats, list(context.cards.values())
+        return stats, list(self._context.cards.values())
 
     # What gateways call through a proxy, when they want the actor itself.
 

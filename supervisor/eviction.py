@@ -122,13 +122,16 @@ class Residents:
         self._held_to = 0.0
         """None of those that are held was used after this."""
         self._weights: dict[str, int] = {}
+        """What each weighs, if that is known."""
         self.weight = 0
 
+    # Whoever was asked is in neither order, everybody else in the order of rest.
+
     def __len__(self) -> int:
-        return len(self._weights)
+        return len(self._rest) + len(self._asked)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._weights
+        return key in self._rest or key in self._asked
 
     @property
     def held(self) -> int:
@@ -139,9 +142,8 @@ class Residents:
 
     def enter(self, key: str, card: Card, now: float) -> bool:
         """Note that a session has an agent, or what it weighs now. True if it had none before."""
-        entered = key not in self._weights
-        self.weight += card.weight - self._weights.get(key, 0)
-        self._weights[key] = card.weight
+        entered = key not in self
+        self._weigh(key, card.weight)
         if entered:
             self._put(key, card.used)
             self._rest.put(key, now if card.idle_since is None else card.idle_since)
@@ -149,13 +151,17 @@ class Residents:
 
     def leave(self, key: str) -> None:
         """The session has no agent any more, or one that is on its way out."""
-        weight = self._weights.pop(key, None)
-        if weight is not None:
-            self.weight -= weight
-            self._order.drop(key)
-            self._rest.drop(key)
-            self._asked.pop(key, None)
-            self._held.pop(key, None)
+        self._weigh(key, 0)
+        self._order.drop(key)
+        self._rest.drop(key)
+        self._asked.pop(key, None)
+        self._held.pop(key, None)
+
+    def _weigh(self, key: str, weight: int) -> None:
+        if weight or self._weights:
+            self.weight += weight - self._weights.pop(key, 0)
+            if weight:
+                self._weights[key] = weight
 
     def answered(self, key: str, card: Card, *, held: bool) -> None:
         """The session has said no."""
@@ -195,14 +201,12 @@ class Residents:
         already, and from the order as many as are missing.
         """
         found = Candidates([])
-        while cap is not None and len(self) - len(self._asked) - len(self._held) > cap:
+        while cap is not None and len(self._rest) - len(self._held) > cap:
             key, looks = self._order.take(lambda key: cards[key].used, looks)
             if key is None:
                 found.more = looks <= 0 and len(self._order) > 0
                 break
-            self._asked[key] = True
-            self._rest.drop(key)
-            found.ask.append((key, cards[key].used))
+            self._ask(found, key, cards[key], for_cap=True)
         return found
 
     def idle(
@@ -226,10 +230,7 @@ class Residents:
             elif since >= cutoff:
                 self._rest.put(key, since)
             else:
-                self._rest.drop(key)
-                self._order.drop(key)
-                self._asked[key] = False
-                found.ask.append((key, card.used))
+                self._ask(found, key, card)
         return found
 
     def oldest_free(
@@ -249,17 +250,21 @@ class Residents:
                 in_turn.append(key)
                 looks += 1  # or a look that finds nobody else would be made again and again
                 continue
-            self._asked[key] = False
-            self._rest.drop(key)
-            weight += self._weights[key]
-            found.ask.append((key, cards[key].used))
+            weight += self._weights.get(key, 0)
+            self._ask(found, key, cards[key])
         for key in in_turn:
             self._order.put(key, cards[key].used)
         return found
 
     def asked_weight(self) -> int:
         """What those weigh together who were asked and have not answered."""
-        return sum(self._weights[key] for key in self._asked)
+        return sum(self._weights.get(key, 0) for key in self._asked)
+
+    def _ask(self, found: Candidates, key: str, card: Card, *, for_cap: bool = False) -> None:
+        self._order.drop(key)
+        self._rest.drop(key)
+        self._asked[key] = for_cap
+        found.ask.append((key, card.used))
 
 
 class MemoryBound:

@@ -8,8 +8,8 @@ from greenroom.supervisor._deliver import deliver
 from greenroom.supervisor.announcer import Announcer
 
 if TYPE_CHECKING:
-    from greenroom.actors import ActorRef
-    from greenroom.messages import Event
+    from greenroom.actors import ActorRef, Future
+    from greenroom.messages import Event, FlushEvents
 
 __all__ = ["Listeners"]
 
@@ -21,11 +21,6 @@ class Listeners:
         self._number = 0
         self._announcers: dict[int, ActorRef[Announcer]] = {}
         self._of_hits: dict[int, ActorRef[Announcer]] = {}
-
-    @property
-    def announcers(self) -> tuple[ActorRef[Announcer], ...]:
-        """The actors that call the listeners."""
-        return tuple(self._announcers.values())
 
     @property
     def hear_of_hits(self) -> bool:
@@ -58,3 +53,7 @@ class Listeners:
         listeners = self._of_hits if event.kind == "hit" else self._announcers
         for announcer in listeners.values():
             deliver(announcer, event)
+
+    def flush(self, request: FlushEvents) -> list[Future[bool]]:
+        """Ask for an answer of each when it was called with every event that there is."""
+        return [announcer.ask(request, block=False) for announcer in self._announcers.values()]
