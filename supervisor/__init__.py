@@ -11,7 +11,9 @@ and a session in a turn says no.
       └ Recovery          with a ledger: takes up what other rooms have left
 
 `eviction.py` (order of use, order of rest, cap, memory, expiry) and `drain.py` are pure: they decide,
-the supervisor sends the messages. Guarantees, with their tests in `tests/`:
+the supervisor's parts (`cache.py` names them) send the messages.
+
+Guarantees, with their tests in `tests/`:
 
 - Only the first (size - cap) in the order of use are ever asked to release for the cap; one that is in a
   turn stays, and no younger one goes in its place.

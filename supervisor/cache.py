@@ -101,7 +101,7 @@ class CacheSupervisor(Actor):
         self._requests.ask_again()
         self._set_drain_timers()
         if self._draining.report is not None and not self._draining.answered:
-            self._close_books()
+            self._leave_sessions_to_others()
         # As a message: should it be what we fail on, it is dropped in the end, and does not come again
         # with every restart.
         self._looking = True
@@ -362,9 +362,9 @@ class CacheSupervisor(Actor):
 
     def _look_whether_drained(self, *, late: bool = False) -> None:
         if self._draining.sum_up(late=late):
-            self._close_books()
+            self._leave_sessions_to_others()
 
-    def _close_books(self) -> None:
+    def _leave_sessions_to_others(self) -> None:
         """Leave the sessions to other rooms, where there is a store. Then it is time for the answer."""
         if self._context.writer is None:
             self._draining.answer()

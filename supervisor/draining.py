@@ -39,8 +39,8 @@ class Draining:
         self._tell_pending(DrainSession(deadline=self.progress.deadline))
 
     def stages_left(self) -> dict[int, float]:
-        """In how many seconds each stage begins, as long as there is nothing to report."""
-        if self.progress is None or self.report is not None:
+        """In how many seconds each stage begins, until everybody is answered."""
+        if self.progress is None or self.answered:
             return {}
         left = self.progress.deadline - self._context.runtime.clock()
         return {stage: max(0.0, left + after) for stage, after in STAGES.items()}
