@@ -19,41 +19,38 @@ class Listeners:
 
     def __init__(self) -> None:
         self._number = 0
-        self._announcers: dict[int, ActorRef[Announcer]] = {}
-        self._of_hits: dict[int, ActorRef[Announcer]] = {}
+        self._announcers: dict[int, tuple[ActorRef[Announcer], bool]] = {}
+        """Each, and whether it wants to hear of warm turns."""
 
     @property
     def hear_of_hits(self) -> bool:
         """Whether any of them wants to hear of warm turns."""
-        return bool(self._of_hits)
+        return any(hits for _, hits in self._announcers.values())
 
     @property
     def dropped(self) -> int:
         """How many events the listeners there are were too slow for."""
-        actors = (ref.actor_inbox.actor for ref in self._announcers.values())
+        actors = (ref.actor_inbox.actor for ref, _ in self._announcers.values())
         return sum(actor.dropped for actor in actors if isinstance(actor, Announcer))
 
     def add(self, announcer: ActorRef[Announcer], *, hits: bool) -> int:
         """Take a listener in, and tell its number."""
         self._number += 1
-        self._announcers[self._number] = announcer
-        if hits:
-            self._of_hits[self._number] = announcer
+        self._announcers[self._number] = (announcer, hits)
         return self._number
 
     def remove(self, number: int) -> None:
         """Call this one no more."""
-        announcer = self._announcers.pop(number, None)
-        self._of_hits.pop(number, None)
-        if announcer is not None:
+        if number in self._announcers:
+            announcer, _ = self._announcers.pop(number)
             announcer.stop(block=False)
 
     def announce(self, event: Event) -> None:
         """Tell everybody who wants to hear of it."""
-        listeners = self._of_hits if event.kind == "hit" else self._announcers
-        for announcer in listeners.values():
-            deliver(announcer, event)
+        for announcer, hits in self._announcers.values():
+            if hits or event.kind != "hit":
+                deliver(announcer, event)
 
     def flush(self, request: FlushEvents) -> list[Future[bool]]:
         """Ask for an answer of each when it was called with every event that there is."""
-        return [announcer.ask(request, block=False) for announcer in self._announcers.values()]
+        return [announcer.ask(request, block=False) for announcer, _ in self._announcers.values()]
