@@ -67,7 +67,7 @@ class Settling:
     def look(self, *, under_way: bool) -> None:
         """Look at all cards; or if nothing has begun since the last look, answer."""
         self._due = False
-        if under_way:
+        if under_way or not self.waiting:
             self._quiet = False
         elif self._quiet:
             self._answer()
@@ -78,4 +78,4 @@ class Settling:
     def _answer(self) -> None:
         self._quiet = self._context.settling = False
         while self.waiting:
-            self.waiting.pop().set(True)
+            self.waiting.pop(0).set(True)

@@ -110,7 +110,7 @@ def test_a_session_is_heard_once() -> None:
     assert not found.problems
 
 
-def test_a_session_that_came_later_is_not_in_the_books() -> None:
+def test_a_session_that_came_later_is_not_in_the_report() -> None:
     found = report(drained("stranger", committed=True), drained())
     assert (found.committed, found.abandoned) == ((), ())
 

@@ -57,6 +57,17 @@ def test_one_look_is_on_its_way_at_most(room: Room) -> None:
     assert not room.settling.wants_a_look()
 
 
+def test_a_look_that_nobody_waits_for_tells_the_next_one_nothing(room: Room) -> None:
+    """After a crash of the supervisor there may be one more look on its way than anybody waits for."""
+    room.look()
+    room.look()
+    room.settling.look(under_way=False)
+    room.card.busy = True
+    room.wait()
+    room.look()
+    assert room.answers == [True]
+
+
 def test_a_busy_session_is_waited_for_without_another_look(room: Room) -> None:
     room.card.busy = True
     room.look()
