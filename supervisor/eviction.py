@@ -46,48 +46,43 @@ class Candidates:
     """The look was too short: look again."""
 
 
-class Order:
+class Order(dict[str, float]):
     """Keys by a number that only grows, and is looked up only when it matters.
 
-    Each key is in the heap once, with the number that was last known. What was taken out or put
-    elsewhere leaves a stale entry, which goes when it comes to the top, or when there are too many.
+    As a dict it has the number of each key that was last known. Each is in the heap once with that
+    number. What was taken out or put elsewhere leaves a stale entry, which goes when it comes to the
+    top, or when there are too many.
     """
 
-    __slots__ = ("_heap", "_known")
+    __slots__ = ("_heap",)
 
     def __init__(self) -> None:
+        super().__init__()
         self._heap: list[tuple[float, str]] = []
-        self._known: dict[str, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._known
 
     def put(self, key: str, number: float) -> None:
         """Put a key where it belongs, as far as is known."""
-        if self._known.get(key) != number:
-            self._known[key] = number
+        if self.get(key) != number:
+            self[key] = number
             heapq.heappush(self._heap, (number, key))
-            self._compact()
+            if len(self._heap) > 2 * len(self) + 16:
+                self._compact()
 
     def drop(self, key: str) -> None:
         """Take a key out."""
-        if self._known.pop(key, None) is not None:
+        if self.pop(key, None) is not None and len(self._heap) > 2 * len(self) + 16:
             self._compact()
 
     def _compact(self) -> None:
-        if len(self._heap) > 2 * len(self._known) + 16:
-            self._heap = [(number, key) for key, number in self._known.items()]
-            heapq.heapify(self._heap)
+        self._heap = [(number, key) for key, number in self.items()]
+        heapq.heapify(self._heap)
 
     def first(self) -> tuple[float, str] | None:
         """The first key, and the number that was last known of it."""
-        heap, known = self._heap, self._known
+        heap = self._heap
         while heap:
             number, key = heap[0]
-            if known.get(key) == number:
+            if self.get(key) == number:
                 return heap[0]
             heapq.heappop(heap)
         return None
@@ -99,11 +94,12 @@ class Order:
             looks -= 1
             number, key = first
             now = current(key)
-            heapq.heappop(self._heap)
-            del self._known[key]
             if now <= number:
+                heapq.heappop(self._heap)
+                del self[key]
                 return key, looks
-            self.put(key, now)
+            self[key] = now
+            heapq.heapreplace(self._heap, (now, key))
         return None, looks
 
 
