@@ -59,7 +59,7 @@ pure := $(subst $(space),$(comma),$(addprefix */,actors/session/machine/*.py \
 tests_of_pure := $(addprefix tests/,actors/test_accounts.py actors/test_coherence.py actors/test_lifecycle.py \
   actors/test_lifecycle_ledger.py actors/test_machine.py actors/test_machine_model.py \
   actors/test_machine_rules.py actors/test_machine_store.py actors/test_machine_store_model.py \
-  actors/test_machine_tables.py actors/test_policy.py supervisor/test_drain_books.py \
+  actors/test_machine_tables.py actors/test_policy.py supervisor/test_drain_progress.py \
   supervisor/test_eviction.py)
 
 # What integrations are for: a folder of tests each, with what it needs, in an environment of its own.

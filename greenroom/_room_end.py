@@ -23,7 +23,7 @@ from greenroom._turn import Turn
 from greenroom.actors import SessionBusy
 from greenroom.actors.runtime._calls import check_wait
 from greenroom.actors.session.holding import KEY, held_here, name_of_turn
-from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, ListListeners, RoomStats
+from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, RoomStats
 from greenroom.supervisor import count_cards
 
 if TYPE_CHECKING:
@@ -110,9 +110,8 @@ class RoomEnd(RoomCalls):
 
     def _flush_events(self, patience: float) -> None:
         """Give listeners a moment to hear of the end."""
-        flushed = [ref.ask(FlushEvents(), block=False) for ref in self._ask(ListListeners(), ())]
         until = time.monotonic() + patience
-        for future in flushed:
+        for future in self._ask(FlushEvents(), ()):
             try:
                 future.get(timeout=max(0.0, until - time.monotonic()))
             except (pykka.Timeout, pykka.ActorDeadError):

@@ -11,17 +11,11 @@ from greenroom.messages._protocol import Notice, Request, message
 __all__ = [
     "Configure",
     "CountAgents",
-    "DrainDeadline",
     "DrainReport",
     "DrainRoom",
-    "EventsAnnounced",
     "FlushEvents",
     "GetStats",
-    "GoOnSweeping",
-    "HoldBounds",
-    "ListListeners",
     "Listen",
-    "MemoryGivenBack",
     "OpenSession",
     "ReleaseAnswered",
     "RoomStats",
@@ -29,7 +23,6 @@ __all__ = [
     "SessionDrained",
     "SessionStopped",
     "SettleRoom",
-    "SettleSoon",
     "StopListening",
     "SweepRoom",
 ]
@@ -101,28 +94,6 @@ class SessionStopped(Notice):
 class SweepRoom(Request[int]):
     """Release what has been idle too long, close what has expired. Answered with how many were
     released."""
-
-
-@message()
-class GoOnSweeping(Notice):
-    """Go on with a sweep that one look was too short for."""
-
-    sweep: Any
-
-
-@message()
-class HoldBounds(Notice):
-    """Go on with what one look at the order of use was too short for."""
-
-
-@message()
-class SettleSoon(Notice):
-    """Look whether the room has settled, behind the notices that are on their way."""
-
-
-@message()
-class MemoryGivenBack(Notice):
-    """What the released agents held has gone back to the system, as far as it does."""
 
 
 @message()
@@ -232,18 +203,9 @@ class Listen(Request[int]):
 
 
 @message()
-class ListListeners(Request[tuple[Any, ...]]):
-    """List the actors that call listeners."""
-
-
-@message()
-class FlushEvents(Request[bool]):
-    """Answer when the listener was called with every event that there is: to the actor that calls it."""
-
-
-@message()
-class EventsAnnounced(Notice):
-    """The listener was called with the events that there were."""
+class FlushEvents(Request[Any]):
+    """Have the listeners called with every event that there is. Answered with a future for each, which
+    the actor that calls it resolves."""
 
 
 @message()
@@ -286,10 +248,3 @@ class DrainRoom(Request[DrainReport]):
     """Begin no turn any more, commit what is dirty, close everything."""
 
     deadline: float
-
-
-@message()
-class DrainDeadline(Notice):
-    """A stage of the drain has had its time."""
-
-    stage: int

@@ -11,7 +11,9 @@ and a session in a turn says no.
       └ Recovery          with a ledger: takes up what other rooms have left
 
 `eviction.py` (order of use, order of rest, cap, memory, expiry) and `drain.py` are pure: they decide,
-the supervisor sends the messages. Guarantees, with their tests in `tests/`:
+the supervisor's parts (`cache.py` names them) send the messages.
+
+Guarantees, with their tests in `tests/`:
 
 - Only the first (size - cap) in the order of use are ever asked to release for the cap; one that is in a
   turn stays, and no younger one goes in its place.
@@ -23,9 +25,9 @@ the supervisor sends the messages. Guarantees, with their tests in `tests/`:
 - What sessions ask of the store is written in their order, everything that waits in one transaction.
 """
 
-from greenroom.supervisor._books import count_cards
 from greenroom.supervisor._meter import MemoryUnknown, resident
 from greenroom.supervisor.cache import CacheSupervisor
+from greenroom.supervisor.counters import count_cards
 from greenroom.supervisor.root import RootSupervisor
 
 __all__ = ["CacheSupervisor", "MemoryUnknown", "RootSupervisor", "count_cards", "resident"]

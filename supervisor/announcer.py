@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors import Actor, RuntimeClosed
-from greenroom.messages import Event, EventsAnnounced, FlushEvents
+from greenroom.messages import Call, Event, FlushEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,17 +51,19 @@ class Announcer(Actor):
         """Go on where the one before us has failed."""
         self._go_on()
 
-    def on_receive(self, message: Any) -> None:
-        """Take an event, or the news that the last ones were announced."""
-        if isinstance(message, Event):
-            self._events.append(message)
-            if len(self._events) > MOST:
-                self._events.popleft()
-                if not self.dropped:
-                    logger.warning("A listener does not keep up: it loses the oldest events")
-                self.dropped += 1
-        elif isinstance(message, FlushEvents):
-            self._flushing.append(self.defer_reply())
+    def on_event(self, event: Event) -> None:
+        """Take an event."""
+        self._events.append(event)
+        if len(self._events) > MOST:
+            self._events.popleft()
+            if not self.dropped:
+                logger.warning("A listener does not keep up: it loses the oldest events")
+            self.dropped += 1
+        self._go_on()
+
+    def on_flush_events(self, _: FlushEvents) -> None:
+        """Answer when the listener was called with every event that there is."""
+        self._flushing.append(self.defer_reply())
         self._go_on()
 
     def _go_on(self) -> None:
@@ -97,4 +99,5 @@ class Announcer(Actor):
             self._called = self.runtime.submit(announce, name="events", lane="events")
         except RuntimeClosed:
             return
-        self.pipe_to_self(self._called, lambda _: EventsAnnounced(), lambda _: EventsAnnounced())
+        go_on = Call(self._go_on)
+        self.pipe_to_self(self._called, lambda _: go_on, lambda _: go_on)

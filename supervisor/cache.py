@@ -4,76 +4,51 @@ It never takes an agent away and never runs a hook. It asks a session to release
 until that has answered. What it knows of sessions it reads on their cards, when it matters; sessions
 tell it when they got an agent or let it go, and nothing of a warm turn.
 
-What if it crashes? The root supervisor starts the next incarnation with the counters, the listeners, the
-drain and whoever waits for an answer. The order is read from the cards.
+It has parts, and takes messages to them:
+
+    Bounds       who has an agent and in which order; who has to let it go      learned from the cards
+    Settling     who waits until nothing is under way                           learned from the cards
+    Requests     what sessions were asked and have not answered                 outlives a crash
+    Draining     how far a drain is, and its report                             outlives a crash
+    Counters     what has happened                                              outlives a crash
+    Listeners    who hears of it                                                outlives a crash
+
+What if it crashes? The root supervisor starts the next incarnation with the parts that outlive a crash,
+and with whoever waits for an answer. The order is read from the cards.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from greenroom.actors import RestartPolicy
+from greenroom import messages
+from greenroom.actors import Actor, RestartPolicy, RuntimeClosed
 from greenroom.actors.errors import RoomClosed
+from greenroom.actors.runtime._answers import ask_and_hear
 from greenroom.actors.runtime._calls import check_wait
 from greenroom.actors.session import Session
 from greenroom.actors.session._session_state import SessionState
 from greenroom.actors.session.card import Card, cached_keys
 from greenroom.actors.session.policy import Policy
-from greenroom.messages import (
-    AgentBuilt,
-    AgentClosed,
-    AgentReleased,
-    AgentRetained,
-    AgentReused,
-    Answered,
-    BuildFailure,
-    CommitFailure,
-    CommitSucceeded,
-    Configure,
-    CountAgents,
-    DrainDeadline,
-    DrainReport,
-    DrainRoom,
-    Event,
-    GetStats,
-    GoOnSweeping,
-    HoldBounds,
-    HookFailure,
-    Listen,
-    ListListeners,
-    MemoryGivenBack,
-    OpenSession,
-    OwnershipLost,
-    Reason,
-    RecoveryFailure,
-    ReleaseAgent,
-    ReleaseAnswered,
-    RenewLeases,
-    RoomStats,
-    SessionChanged,
-    SessionDrained,
-    SessionEnded,
-    SessionFailure,
-    SessionRecovered,
-    SessionStopped,
-    SettleRoom,
-    SettleSoon,
-    StopListening,
-    StoreFailure,
-    SweepRoom,
-)
-from greenroom.supervisor._books import count_cards
-from greenroom.supervisor._drain import SupervisorDrain
-from greenroom.supervisor._state import COUNTED
+from greenroom.messages import Call, DrainReport, RoomStats, SweepRoom
+from greenroom.supervisor._deliver import deliver
+from greenroom.supervisor._meter import give_back
+from greenroom.supervisor._state import SupervisorState
 from greenroom.supervisor.announcer import Announcer
+from greenroom.supervisor.bounds import Bounds
+from greenroom.supervisor.counters import count_cards
+from greenroom.supervisor.drain import REPORT
+from greenroom.supervisor.requests import Sweep
+from greenroom.supervisor.settling import Settling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Never
 
-    from greenroom.actors import ActorRef, Future
-    from greenroom.messages import ChildFailed
+    from greenroom.actors import ActorRef, Future, Timer
+    from greenroom.actors.session.context import RoomContext
 
 __all__ = ["CacheSupervisor"]
 
@@ -81,11 +56,39 @@ logger = logging.getLogger("greenroom.supervisor")
 
 T = TypeVar("T")
 
+GONE = (messages.AgentReleased, messages.AgentClosed, messages.AgentRetained)
+"""An agent is gone, or it is kept for its commit, and gives no memory back soon."""
 
-class CacheSupervisor(SupervisorDrain):
+LATER: Never = cast("Never", None)
+"""What a handler returns that has deferred its reply: a value of any type, which nobody gets."""
+
+
+class CacheSupervisor(Actor):
     """Holds the sessions of a room to its policy."""
 
+    def __init__(
+        self, context: RoomContext, meter: Callable[[], int], state: SupervisorState | None = None
+    ) -> None:
+        """Begin, or go on with what another incarnation left."""
+        super().__init__()
+        self._context = context
+        self._restarted = state is not None
+        self._state = state = SupervisorState(context) if state is None else state
+        self._counters, self._listeners = state.counters, state.listeners
+        self._requests, self._draining = state.requests, state.draining
+        self._bounds = Bounds(context, meter, self._requests)
+        self._settling = Settling(context, state.settling)
+        self._looking = False
+        """A look at the bounds was too short, and the next is on its way to us."""
+        self._giving_back = False
+        """A worker gives memory back to the system."""
+        self._sweeper: Timer | None = None
+
     # Life.
+
+    def hand_over(self) -> SupervisorState:
+        """What the next incarnation cannot learn from the cards."""
+        return self._state
 
     def on_start(self) -> None:
         """Set the timers; after a restart, learn from the cards how the sessions are."""
@@ -93,26 +96,36 @@ class CacheSupervisor(SupervisorDrain):
         self._say_whether_warm()
         if not self._restarted:
             return
-        context, state, now = self._context, self._state, self.runtime.clock()
-        logger.warning("The supervisor was restarted: it reads %s cards", len(context.cards))
-        for key, card in list(context.cards.items()):
-            if card.cached and card.ref.is_alive():  # else word of its end is on its way
-                self._residents.enter(key, card, now)
-        self._watch_expiry()
-        # What was asked may not have been sent. Behind whatever was, this is refused, as nothing was
-        # ever seen like that; its answer is the last, and then it is known that there are no others.
-        for key in list(state.asked):
-            self._send_request(key, ReleaseAgent(number=self._number(key), reason=Reason.IDLE, seen=-1))
-        if state.drain is not None and state.report is None:
-            self._set_drain_timers(state.drain)
-        elif state.report is not None and not state.books_closed:
-            self._close_books()
+        logger.warning("The supervisor was restarted: it reads %s cards", len(self._context.cards))
+        self._bounds.learn()
+        self._requests.ask_again()
+        self._set_drain_timers()
+        if self._draining.report is not None and not self._draining.answered:
+            self._leave_sessions_to_others()
         # As a message: should it be what we fail on, it is dropped in the end, and does not come again
         # with every restart.
         self._looking = True
-        self.actor_ref.tell(HoldBounds())
+        self.actor_ref.tell(Call(self._look_again))
 
-    def on_child_failed(self, failure: ChildFailed) -> None:
+    def _set_sweeper(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        every = self._context.policy.sweep_every
+        if every is not None:
+            self._sweeper = self.call_every(every, SweepRoom())
+
+    def _say_whether_warm(self) -> None:
+        """Say in the context whether turns may begin and end without a message: nobody wants to hear of
+        each of them, and nothing must be checked after each."""
+        context = self._context
+        context.hits = self._listeners.hear_of_hits
+        context.weighing = self._bounds.budget is not None or context.policy.weigh is not None
+        context.warm = not (
+            context.hits or context.weighing or context.draining or context.books is not None
+        )
+
+    def on_child_failed(self, failure: messages.ChildFailed) -> None:
         """Restart a session with all that it held; too often, and it takes no turn until it is ended."""
         state: Any = failure.state
         if isinstance(state, SessionState):
@@ -122,13 +135,13 @@ class CacheSupervisor(SupervisorDrain):
         else:
             self.give_up_child(failure)
 
-    def _restart_session(self, failure: ChildFailed, session: SessionState) -> None:
+    def _restart_session(self, failure: messages.ChildFailed, session: SessionState) -> None:
         key = session.key
         restarts = self._state.restarts
         again, past = RestartPolicy().decide(restarts.get(key, ()), self.runtime.clock())
         if again:
             restarts[key] = past
-            self._state.counters["restarts"] += 1
+            self._counters.counts["restarts"] += 1
         else:
             restarts.pop(key, None)
             session.failing = failure.exception
@@ -139,85 +152,13 @@ class CacheSupervisor(SupervisorDrain):
                 len(past) + 1,
                 failure.exception,
             )
+        self._settling.disturbed()
         self.restart_child(failure, self._context, key, session.card, session, replay=True)
 
-    # Messages.
+    # Sessions.
 
-    def on_receive(self, message: Any) -> Any:
-        """Handle one message of the protocol."""
-        return self._handlers[message.__class__](self, message)
-
-    # From sessions.
-
-    def _agent_reused(self, message: AgentReused) -> None:
-        if self._state.hit_listeners:
-            self._announce(message)
-
-    def _session_changed(self, message: SessionChanged) -> None:
-        key = message.key
-        card = self._context.cards.get(key)
-        if card is None:
-            return  # it has stopped since
-        if not card.cached:
-            self._residents.leave(key)
-        else:
-            if self._residents.enter(key, card, self.runtime.clock()):
-                self._shed(key)  # should it have been leaving: that was called off
-            self._residents.rested(key, card)
-        self._hold_bounds()
-        self._look_whether_settled(key)
-
-    def _release_answered(self, message: ReleaseAnswered) -> None:
-        key, card = message.key, self._context.cards.get(message.key)
-        self._answered(key, message.number, accepted=message.accepted)
-        if message.accepted:
-            self._residents.leave(key)
-        elif card is not None:
-            self._residents.answered(key, card, held=message.held)
-            self._shed(key)
-        self._hold_bounds()
-        self._look_whether_settled(key)
-
-    def _session_stopped(self, message: SessionStopped) -> None:
-        key = message.key
-        card = self._context.cards.get(key)
-        if card is not None and card.ref is message.ref:
-            self._forget(key)
-
-    def _forget(self, key: str) -> None:
-        card = self._context.cards.pop(key)
-        self._state.counters["hits"] += card.hits
-        self._residents.leave(key)
-        self._expiry.drop(key)
-        self._state.restarts.pop(key, None)
-        self._answers_no_more(key)
-        self._shed(key)
-        if self._state.drain is not None:
-            self._state.drain.gone(key)
-            self._look_whether_drained()
-        self._look_whether_settled(key)
-
-    def _event(self, event: Event) -> None:
-        """Count what happened, and pass it on."""
-        state = self._state
-        counter = COUNTED.get(event.__class__)
-        if counter is not None:
-            state.counters[counter] += 1
-        if isinstance(event, AgentBuilt):
-            state.counters["rebuilds"] += event.reason is not None
-            state.counters["adopted"] += event.adopted
-            state.counters["builds"] -= event.adopted
-        elif isinstance(event, (AgentReleased, AgentClosed)):
-            state.reasons[event.reason.value] += 1
-            self._shed(event.key)
-        elif isinstance(event, AgentRetained):
-            self._shed(event.key)  # it will not give its memory back soon
-        if state.listeners:
-            self._announce(event)
-
-    # The room.
-
-    def _open_session(self, message: OpenSession) -> ActorRef[Session]:
+    def on_open_session(self, message: messages.OpenSession) -> ActorRef[Session]:
+        """Find the session of a key, or start it."""
         context, key = self._context, message.key
         card = context.cards.get(key)
         if card is not None and card.ref.is_alive():
@@ -231,42 +172,232 @@ class CacheSupervisor(SupervisorDrain):
         card.ref = self.start_child(Session, context, key, card)
         card.mailbox = card.ref.actor_inbox
         context.cards[key] = card
-        if context.policy.session_ttl is not None:
-            self._expiry.put(key, self.runtime.clock())
+        self._bounds.opened(key)
         return card.ref
 
-    def _configure(self, message: Configure) -> Policy:
+    def on_session_changed(self, message: messages.SessionChanged) -> None:
+        """Look at its card."""
+        card = self._context.cards.get(message.key)
+        if card is None:
+            return  # it has stopped since
+        if self._bounds.changed(message.key, card):
+            self._shed(message.key)  # should it have been leaving: that was called off
+        self._look(card)
+
+    def on_release_answered(self, message: messages.ReleaseAnswered) -> None:
+        """It lets its agent go, or not."""
+        self._requests.answered(message.key, message.number, accepted=message.accepted)
+        self._bounds.answered(message)
+        if not message.accepted:
+            self._shed(message.key)
+        self._look(self._context.cards.get(message.key))
+
+    def on_session_stopped(self, message: messages.SessionStopped) -> None:
+        """It is no more."""
+        card = self._context.cards.get(message.key)
+        if card is not None and card.ref is message.ref:
+            self._forget(message.key)
+
+    def _forget(self, key: str) -> None:
+        card = self._context.cards.pop(key)
+        self._counters.counts["hits"] += card.hits
+        self._state.restarts.pop(key, None)
+        self._bounds.forget(key)
+        self._requests.gone(key)
+        self._shed(key)
+        self._draining.gone(key)
+        self._look_whether_drained()
+        self._settling.gone(card)
+        self._look_whether_settled()
+
+    # Events.
+
+    def on_event(self, event: messages.Event) -> None:
+        """Count what happened, and pass it on."""
+        self._counters.count(event)
+        if isinstance(event, GONE):
+            self._shed(event.key)
+        self._listeners.announce(event)
+
+    def on_agent_reused(self, event: messages.AgentReused) -> None:
+        """Pass it on. Its card counts it."""
+        self._listeners.announce(event)
+
+    def on_listen(self, message: messages.Listen) -> int:
+        """Take a listener in."""
+        announcer = self.start_child(Announcer, message.callback)
+        number = self._listeners.add(announcer, hits=message.hits)
+        self._say_whether_warm()
+        return number
+
+    def on_stop_listening(self, message: messages.StopListening) -> None:
+        """Let a listener go."""
+        self._listeners.remove(message.number)
+        self._say_whether_warm()
+
+    def on_flush_events(self, request: messages.FlushEvents) -> list[Future[bool]]:
+        """Have each listener called with every event that there is."""
+        return self._listeners.flush(request)
+
+    # Bounds.
+
+    def _look(self, card: Card | None = None) -> None:
+        """Something has changed, perhaps in the session of this card: hold the bounds, and see who
+        waited for it."""
+        if self._bounds.hold() and not self._looking:
+            self._looking = True
+            self.actor_ref.tell(Call(self._look_again))
+        self._look_whether_settled(card)
+
+    def _look_again(self) -> None:
+        self._looking = False
+        self._look()
+
+    def _shed(self, key: str) -> None:
+        """An agent is gone, or stays. Behind the last of those that were shed, memory is given back."""
+        if not self._bounds.shed(key) or self._giving_back:
+            return
+        try:
+            given = self.runtime.submit(give_back, name="give memory back")
+        except RuntimeClosed:
+            return
+        self._giving_back = True
+        over = Call(self._memory_given_back)
+        self.pipe_to_self(given, lambda _: over, lambda _: over)
+
+    def _memory_given_back(self) -> None:
+        self._giving_back = False
+        self._look()
+
+    def on_sweep_room(self, _: SweepRoom) -> int:
+        """Release what is idle now, and close what has expired."""
+        sweep = Sweep(self.defer_reply())
+        self._requests.begin_sweep(sweep)
+        self._go_on_sweeping(sweep)
+        return LATER
+
+    def _go_on_sweeping(self, sweep: Sweep) -> None:
+        more = self._bounds.sweep(sweep)
+        self._look()
+        if more:
+            self.actor_ref.tell(Call(self._go_on_sweeping, sweep))
+        else:
+            self._requests.found_all(sweep)
+
+    def on_configure(self, message: messages.Configure) -> Policy:
+        """Change the policy."""
         unknown = sorted(set(message.changes) - set(Policy.names()))
         if unknown:
             msg = f"no such setting: {', '.join(unknown)}. There are: {', '.join(Policy.names())}"
             raise TypeError(msg)
         context = self._context
         old, new = context.policy, dataclasses.replace(context.policy, **message.changes)
-        self._budget = self._resolve_budget(new)
+        self._bounds.follow(new)
         context.policy = new
         self._say_whether_warm()
         if new.sweep_every != old.sweep_every:
             self._set_sweeper()
         if new.session_ttl is not None and old.session_ttl is None:
-            self._watch_expiry()
+            self._bounds.watch_expiry()
         if new.lease_ttl != old.lease_ttl and context.writer is not None:
-            self._deliver(context.writer, RenewLeases())
+            deliver(context.writer, messages.RenewLeases())
         logger.info("The policy is now %s", new)
-        self._hold_bounds()
-        if self._sweep_idle():
+        self._look()
+        if self._bounds.sweep_idle():
             self.actor_ref.tell(SweepRoom())
-        self._look_whether_settled()
         return new
+
+    # Settling.
+
+    def on_settle_room(self, _: messages.SettleRoom) -> bool:
+        """Answer when nothing is under way."""
+        self._settling.wait(self.defer_reply())
+        self._look_whether_settled()
+        return LATER
+
+    def _look_whether_settled(self, card: Card | None = None) -> None:
+        """Something is over, perhaps the last of what was waited for."""
+        if not self._settling.waiting:
+            return
+        if card is not None:
+            self._settling.heard_of(card)
+        if not self._under_way() and self._settling.wants_a_look():
+            self.actor_ref.tell(Call(self._settle))
+
+    def _settle(self) -> None:
+        self._settling.look(under_way=self._under_way())
+        self._look_whether_settled()
+
+    def _under_way(self) -> bool:
+        return bool(self._requests.asked) or self._giving_back or self._looking
+
+    # Drain.
+
+    def on_drain_room(self, message: messages.DrainRoom) -> DrainReport:
+        """Begin no turn any more, commit what is dirty, close everything."""
+        draining = self._draining
+        if draining.report is not None and draining.answered:
+            return draining.report
+        draining.wait(self.defer_reply())
+        if draining.progress is None:
+            self._context.draining = True
+            self._say_whether_warm()
+            draining.begin(message.deadline)
+            self._set_drain_timers()
+            self._look_whether_drained()
+        return LATER
+
+    def _set_drain_timers(self) -> None:
+        for stage, seconds in self._draining.stages_left().items():
+            self.call_later(seconds, Call(self._reach_stage, stage))
+
+    def _reach_stage(self, stage: int) -> None:
+        self._draining.reach(stage)
+        self._look_whether_drained(late=stage == REPORT)
+
+    def on_session_drained(self, message: messages.SessionDrained) -> None:
+        """It has done what it could."""
+        self._draining.drained(message)
+        self._look_whether_drained()
+
+    def _look_whether_drained(self, *, late: bool = False) -> None:
+        if self._draining.sum_up(late=late):
+            self._leave_sessions_to_others()
+
+    def _leave_sessions_to_others(self) -> None:
+        """Leave the sessions to other rooms, where there is a store. Then it is time for the answer."""
+        if self._context.writer is None:
+            self._draining.answer()
+        else:
+            ask_and_hear(self, self._context.writer, messages.CloseBooks())
+
+    def on_answered(self, _: messages.Answered) -> None:
+        """The sessions are left to other rooms, as far as the store could be told."""
+        self._draining.answer()
+
+    # Figures.
+
+    def on_count_agents(self, _: messages.CountAgents) -> int:
+        """Count the sessions that have an agent."""
+        return len(self._bounds.residents)
+
+    def on_get_stats(self, _: messages.GetStats) -> tuple[RoomStats, list[Card]]:
+        """Hand out the counters and the cards, for `count_cards()`."""
+        # Both in one step: the hits of a session that ends are on its card, or in the counters.
+        stats = self._counters.stats(
+            self._context, memory_budget=self._bounds.budget, events_dropped=self._listeners.dropped
+        )
+        return stats, list(self._context.cards.values())
 
     # What gateways call through a proxy, when they want the actor itself.
 
     def sweep(self) -> int:
         """Release what is idle now. See `Greenroom.sweep`."""
-        return cast("int", self.on_receive(SweepRoom()))
+        return self.on_sweep_room(SweepRoom())
 
     def stats(self) -> RoomStats:
         """Count. See `Greenroom.stats`."""
-        return self._on_a_worker(count_cards, self._get_stats(GetStats()))
+        return self._on_a_worker(count_cards, self.on_get_stats(messages.GetStats()))
 
     def keys(self) -> tuple[str, ...]:
         """The sessions with an agent, least recently used first."""
@@ -283,55 +414,17 @@ class CacheSupervisor(SupervisorDrain):
                 reply.set_exception(error)
 
         self.runtime.submit(count, what, name="count").on_done(answer)
-        return cast("T", None)  # it comes later
+        return LATER
 
     def configure(self, /, **changes: Any) -> Policy:
         """Change the policy. See `Greenroom.configure`."""
-        return cast("Policy", self.on_receive(Configure(changes=changes)))
+        return self.on_configure(messages.Configure(changes=changes))
 
     def settle(self) -> bool:
         """Answer when nothing is under way. See `Greenroom.settle`."""
-        return cast("bool", self.on_receive(SettleRoom()))
+        return self.on_settle_room(messages.SettleRoom())
 
     def drain(self, deadline: float = 30.0) -> DrainReport:
         """Drain the room. See `Greenroom.drain`."""
         check_wait("the deadline of a drain", deadline)
-        return cast("DrainReport", self.on_receive(DrainRoom(deadline=deadline)))
-
-    _handlers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
-        AgentBuilt: _event,
-        AgentClosed: _event,
-        AgentReleased: _event,
-        AgentRetained: _event,
-        BuildFailure: _event,
-        CommitFailure: _event,
-        CommitSucceeded: _event,
-        Configure: _configure,
-        AgentReused: _agent_reused,
-        CountAgents: SupervisorDrain._count_agents,
-        DrainDeadline: SupervisorDrain._drain_deadline,
-        DrainRoom: SupervisorDrain._drain_room,
-        GetStats: SupervisorDrain._get_stats,
-        GoOnSweeping: SupervisorDrain._sweep_on,
-        HoldBounds: SupervisorDrain._go_on_holding,
-        HookFailure: _event,
-        ListListeners: SupervisorDrain._list_listeners,
-        OwnershipLost: _event,
-        RecoveryFailure: _event,
-        SessionRecovered: _event,
-        StoreFailure: _event,
-        Answered: SupervisorDrain._books_closed,
-        Listen: SupervisorDrain._listen,
-        MemoryGivenBack: SupervisorDrain._memory_given_back,
-        OpenSession: _open_session,
-        ReleaseAnswered: _release_answered,
-        SessionChanged: _session_changed,
-        SessionDrained: SupervisorDrain._session_drained,
-        SessionEnded: _event,
-        SessionFailure: _event,
-        SessionStopped: _session_stopped,
-        SettleRoom: SupervisorDrain._settle_room,
-        SettleSoon: SupervisorDrain._settle_soon,
-        StopListening: SupervisorDrain._stop_listening,
-        SweepRoom: SupervisorDrain._sweep_room,
-    }
+        return self.on_drain_room(messages.DrainRoom(deadline=deadline))

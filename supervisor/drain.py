@@ -1,4 +1,4 @@
-"""The books of a drain: who is still to be heard of, and what is reported. Pure.
+"""The progress of a drain: who is still to be heard of, and what is reported. Pure.
 
     0                    no turn begins; whoever is idle commits and closes; who is in a turn may end it
     deadline             FORCE: what is still in a turn is over; it commits and closes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from greenroom.messages import SessionDrained
 
-__all__ = ["ABANDON", "ANSWER", "FORCE", "REPORT", "STAGES", "DrainBooks"]
+__all__ = ["ABANDON", "ANSWER", "FORCE", "REPORT", "STAGES", "DrainProgress"]
 
 FORCE, ABANDON, REPORT, ANSWER = 1, 2, 3, 4
 
@@ -29,7 +29,7 @@ STAGES = {FORCE: 0.0, ABANDON: 0.5, REPORT: 0.8, ANSWER: 0.9}
 """How many seconds after the deadline each stage begins."""
 
 
-class DrainBooks:
+class DrainProgress:
     """What is known of one drain."""
 
     __slots__ = ("_abandoned", "_committed", "_failed", "_problems", "began", "deadline", "pending")

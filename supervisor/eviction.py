@@ -46,48 +46,43 @@ class Candidates:
     """The look was too short: look again."""
 
 
-class Order:
+class Order(dict[str, float]):
     """Keys by a number that only grows, and is looked up only when it matters.
 
-    Each key is in the heap once, with the number that was last known. What was taken out or put
-    elsewhere leaves a stale entry, which goes when it comes to the top, or when there are too many.
+    As a dict it has the number of each key that was last known. Each is in the heap once with that
+    number. What was taken out or put elsewhere leaves a stale entry, which goes when it comes to the
+    top, or when there are too many.
     """
 
-    __slots__ = ("_heap", "_known")
+    __slots__ = ("_heap",)
 
     def __init__(self) -> None:
+        super().__init__()
         self._heap: list[tuple[float, str]] = []
-        self._known: dict[str, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._known
 
     def put(self, key: str, number: float) -> None:
         """Put a key where it belongs, as far as is known."""
-        if self._known.get(key) != number:
-            self._known[key] = number
+        if self.get(key) != number:
+            self[key] = number
             heapq.heappush(self._heap, (number, key))
-            self._compact()
+            if len(self._heap) > 2 * len(self) + 16:
+                self._compact()
 
     def drop(self, key: str) -> None:
         """Take a key out."""
-        if self._known.pop(key, None) is not None:
+        if self.pop(key, None) is not None and len(self._heap) > 2 * len(self) + 16:
             self._compact()
 
     def _compact(self) -> None:
-        if len(self._heap) > 2 * len(self._known) + 16:
-            self._heap = [(number, key) for key, number in self._known.items()]
-            heapq.heapify(self._heap)
+        self._heap = [(number, key) for key, number in self.items()]
+        heapq.heapify(self._heap)
 
     def first(self) -> tuple[float, str] | None:
         """The first key, and the number that was last known of it."""
-        heap, known = self._heap, self._known
+        heap = self._heap
         while heap:
             number, key = heap[0]
-            if known.get(key) == number:
+            if self.get(key) == number:
                 return heap[0]
             heapq.heappop(heap)
         return None
@@ -99,11 +94,12 @@ class Order:
             looks -= 1
             number, key = first
             now = current(key)
-            heapq.heappop(self._heap)
-            del self._known[key]
             if now <= number:
+                heapq.heappop(self._heap)
+                del self[key]
                 return key, looks
-            self.put(key, now)
+            self[key] = now
+            heapq.heapreplace(self._heap, (now, key))
         return None, looks
 
 
@@ -122,13 +118,16 @@ class Residents:
         self._held_to = 0.0
         """None of those that are held was used after this."""
         self._weights: dict[str, int] = {}
+        """What each weighs, if that is known."""
         self.weight = 0
 
+    # Whoever was asked is in neither order, everybody else in the order of rest.
+
     def __len__(self) -> int:
-        return len(self._weights)
+        return len(self._rest) + len(self._asked)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._weights
+        return key in self._rest or key in self._asked
 
     @property
     def held(self) -> int:
@@ -139,9 +138,8 @@ class Residents:
 
     def enter(self, key: str, card: Card, now: float) -> bool:
         """Note that a session has an agent, or what it weighs now. True if it had none before."""
-        entered = key not in self._weights
-        self.weight += card.weight - self._weights.get(key, 0)
-        self._weights[key] = card.weight
+        entered = key not in self
+        self._weigh(key, card.weight)
         if entered:
             self._put(key, card.used)
             self._rest.put(key, now if card.idle_since is None else card.idle_since)
@@ -149,13 +147,17 @@ class Residents:
 
     def leave(self, key: str) -> None:
         """The session has no agent any more, or one that is on its way out."""
-        weight = self._weights.pop(key, None)
-        if weight is not None:
-            self.weight -= weight
-            self._order.drop(key)
-            self._rest.drop(key)
-            self._asked.pop(key, None)
-            self._held.pop(key, None)
+        self._weigh(key, 0)
+        self._order.drop(key)
+        self._rest.drop(key)
+        self._asked.pop(key, None)
+        self._held.pop(key, None)
+
+    def _weigh(self, key: str, weight: int) -> None:
+        if weight or self._weights:
+            self.weight += weight - self._weights.pop(key, 0)
+            if weight:
+                self._weights[key] = weight
 
     def answered(self, key: str, card: Card, *, held: bool) -> None:
         """The session has said no."""
@@ -195,14 +197,12 @@ class Residents:
         already, and from the order as many as are missing.
         """
         found = Candidates([])
-        while cap is not None and len(self) - len(self._asked) - len(self._held) > cap:
+        while cap is not None and len(self._rest) - len(self._held) > cap:
             key, looks = self._order.take(lambda key: cards[key].used, looks)
             if key is None:
                 found.more = looks <= 0 and len(self._order) > 0
                 break
-            self._asked[key] = True
-            self._rest.drop(key)
-            found.ask.append((key, cards[key].used))
+            self._ask(found, key, cards[key], for_cap=True)
         return found
 
     def idle(
@@ -226,10 +226,7 @@ class Residents:
             elif since >= cutoff:
                 self._rest.put(key, since)
             else:
-                self._rest.drop(key)
-                self._order.drop(key)
-                self._asked[key] = False
-                found.ask.append((key, card.used))
+                self._ask(found, key, card)
         return found
 
     def oldest_free(
@@ -249,17 +246,21 @@ class Residents:
                 in_turn.append(key)
                 looks += 1  # or a look that finds nobody else would be made again and again
                 continue
-            self._asked[key] = False
-            self._rest.drop(key)
-            weight += self._weights[key]
-            found.ask.append((key, cards[key].used))
+            weight += self._weights.get(key, 0)
+            self._ask(found, key, cards[key])
         for key in in_turn:
             self._order.put(key, cards[key].used)
         return found
 
     def asked_weight(self) -> int:
         """What those weigh together who were asked and have not answered."""
-        return sum(self._weights[key] for key in self._asked)
+        return sum(self._weights.get(key, 0) for key in self._asked)
+
+    def _ask(self, found: Candidates, key: str, card: Card, *, for_cap: bool = False) -> None:
+        self._order.drop(key)
+        self._rest.drop(key)
+        self._asked[key] = for_cap
+        found.ask.append((key, card.used))
 
 
 class MemoryBound:

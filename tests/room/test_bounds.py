@@ -15,9 +15,10 @@ import pytest
 from greenroom import AgentHooks, BuildFailed, Policy, Reason
 from greenroom.actors import ManualClock
 from greenroom.actors.session import Session
-from greenroom.messages import Configure, HoldBounds, ReleaseAgent, ReleaseAnswered, SettleRoom
+from greenroom.messages import Configure, ReleaseAgent, ReleaseAnswered, SettleRoom
 from greenroom.supervisor.cache import CacheSupervisor
 from greenroom.supervisor.eviction import LOOKS
+from greenroom.supervisor.requests import Requests
 from tests.actors.actors import PATIENCE, all_at_once, in_thread, join_all
 from tests.room.agents import (
     OTHER,
@@ -251,15 +252,15 @@ def test_a_room_has_not_settled_before_its_order_is_corrected(
     look_at(room, *keys)
     room.settle(PATIENCE)
     when_settled: list[tuple[str, ...]] = []
-    go_on = CacheSupervisor._handlers[HoldBounds]
+    look_again = CacheSupervisor._look_again
 
-    def ask_meanwhile(self: CacheSupervisor, message: HoldBounds) -> None:
-        monkeypatch.setitem(CacheSupervisor._handlers, HoldBounds, go_on)
+    def _look_again(self: CacheSupervisor) -> None:
+        monkeypatch.setattr(CacheSupervisor, "_look_again", look_again)
         settled = self.actor_ref.ask(SettleRoom(), block=False)
         settled.on_done(lambda _: when_settled.append(room.keys()))
-        go_on(self, message)
+        look_again(self)
 
-    monkeypatch.setitem(CacheSupervisor._handlers, HoldBounds, ask_meanwhile)
+    monkeypatch.setattr(CacheSupervisor, "_look_again", _look_again)
     look_at(room, "new")
     until(lambda: when_settled, "an answer")
 
@@ -487,15 +488,15 @@ def test_one_that_is_used_between_the_look_and_the_request_stays_and_the_next_on
     touch(room, *"ab")
     room.settle()
     asked: list[str] = []
-    send = CacheSupervisor._send_request
+    send = Requests._send
 
-    def use_it_first(self: CacheSupervisor, key: str, request: Any) -> None:
+    def use_it_first(self: Requests, key: str, request: Any) -> None:
         asked.append(key)
         if key == "a":
             join_all([in_thread(lambda: touch(room, "a"))])
         send(self, key, request)
 
-    monkeypatch.setattr(CacheSupervisor, "_send_request", use_it_first)
+    monkeypatch.setattr(Requests, "_send", use_it_first)
     touch(room, "c")
     room.settle()
 
@@ -556,13 +557,13 @@ def test_nothing_is_warned_of_when_the_cap_is_switched_off_before_one_in_a_turn_
     cast: Cast, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C1, C5"""
-    answered = CacheSupervisor._handlers[ReleaseAnswered]
+    answered = CacheSupervisor._methods[ReleaseAnswered]
 
     def switch_off_first(self: CacheSupervisor, message: ReleaseAnswered) -> None:
         self.on_receive(Configure(changes={"cap": None}))
         answered(self, message)
 
-    monkeypatch.setitem(CacheSupervisor._handlers, ReleaseAnswered, switch_off_first)
+    monkeypatch.setitem(CacheSupervisor._methods, ReleaseAnswered, switch_off_first)
     room = cast.room(cap=1)
     held = cast.hold(room, "a")
     touch(room, "b")

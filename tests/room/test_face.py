@@ -447,7 +447,7 @@ def test_a_room_settles_when_a_key_is_asked_for_before_the_end_of_its_session_wa
     room.end("a")
     closing.wait_reached()
     session = room._context.cards["a"].ref
-    open_session = CacheSupervisor._handlers[OpenSession]
+    open_session = CacheSupervisor._methods[OpenSession]
 
     def ends_meanwhile(self: CacheSupervisor, message: OpenSession) -> Any:
         closing.open()
@@ -457,7 +457,7 @@ def test_a_room_settles_when_a_key_is_asked_for_before_the_end_of_its_session_wa
     settled: list[bool] = []
     settling = in_thread(lambda: settled.append(room.settle(PATIENCE)))
     until(lambda: room._context.settling, "one who waits")
-    monkeypatch.setitem(CacheSupervisor._handlers, OpenSession, ends_meanwhile)
+    monkeypatch.setitem(CacheSupervisor._methods, OpenSession, ends_meanwhile)
 
     room._open("a")
 

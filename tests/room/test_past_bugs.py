@@ -33,7 +33,7 @@ from greenroom.actors.session import Session
 from greenroom.actors.session.holding import HELD, TOKEN, held_here
 from greenroom.actors.session.resources import Resources
 from greenroom.actors.simulation import InjectedFault
-from greenroom.messages import BeginTurn, EventsAnnounced, ExpireSession, ExpireTurn, UseSettings
+from greenroom.messages import BeginTurn, ExpireSession, ExpireTurn, UseSettings
 from greenroom.supervisor.announcer import Announcer
 from greenroom.testing import FaultyRuntime, RecordingAgent, RecordingBuild, evict_now
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
@@ -941,15 +941,15 @@ def test_a_listener_is_not_called_twice_at_once_when_its_actor_fails(
 def test_a_listeners_actor_that_fails_on_the_news_of_a_call_goes_on(
     room: Greenroom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receive, failed, heard = Announcer.on_receive, list[str](), list[str]()
+    go_on, failed, heard = Announcer._go_on, list[str](), list[str]()
 
-    def fail_once(announcer: Announcer, message: Any) -> None:
-        if isinstance(message, EventsAnnounced) and not failed:
+    def _go_on(announcer: Announcer) -> None:
+        if announcer._called is not None and announcer._called.done() and not failed:
             failed.append("once")
             raise OSError("planted")
-        receive(announcer, message)
+        go_on(announcer)
 
-    monkeypatch.setattr(Announcer, "on_receive", fail_once)
+    monkeypatch.setattr(Announcer, "_go_on", _go_on)
     room.events(lambda event: heard.append(event.key))
     touch(room, "a")
     until(lambda: failed)

@@ -441,7 +441,7 @@ class World:
         supervisor = self.room._supervisor.actor_inbox.actor
         if not isinstance(supervisor, CacheSupervisor):
             return
-        asked = supervisor._state.asked
+        asked = supervisor._requests.asked
         gone: list[tuple[str, int]] = []
         for key, card in self.room._context.cards.items():
             session = card.ref.actor_inbox.actor
@@ -459,7 +459,7 @@ class World:
         for key, used in gone:
             # One that is held is about to say that its turn is over; one that is not counted has just
             # come.
-            residents = supervisor._residents
+            residents = supervisor._bounds.residents
             exempt = {*asked, *residents._held, *(other for other in KEYS if other not in residents)}
             self._check_victim(key, used, exempt)
 
@@ -482,7 +482,7 @@ class World:
             session = self.room._context.cards[key].ref.actor_inbox.actor
             if isinstance(session, Session) and not session._state.machine.in_use:
                 raise Violation(f"invariant 2: {key} is beyond the cap of {cap} and not in a turn")
-        counted = {key for key in KEYS if key in supervisor._residents}
+        counted = {key for key in KEYS if key in supervisor._bounds.residents}
         if counted != set(cached):
             raise Violation(f"invariant 2: {counted} are counted, and {cached} have an agent")
 
@@ -515,7 +515,7 @@ class World:
         kept = [f"{agent.number} of {agent.key}" for agent in self.agents if not agent.farewells]
         supervisor = self.room._supervisor.actor_inbox.actor
         assert isinstance(supervisor, CacheSupervisor)
-        if len(kept) > self._may_be_kept(supervisor._state.counters["hook_failures"]):
+        if len(kept) > self._may_be_kept(supervisor._counters.counts["hook_failures"]):
             raise Violation(f"invariant 6: the agents {kept} were never let go")
         blamed = {*self.report.failed, *self.report.abandoned}
         for agent in self.agents:

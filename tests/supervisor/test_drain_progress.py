@@ -1,4 +1,4 @@
-"""The books of a drain: who is still to be heard of, and what is reported."""
+"""The progress of a drain: who is still to be heard of, and what is reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from greenroom.messages import DrainReport, SessionDrained
-from greenroom.supervisor.drain import ABANDON, ANSWER, FORCE, REPORT, STAGES, DrainBooks
+from greenroom.supervisor.drain import ABANDON, ANSWER, FORCE, REPORT, STAGES, DrainProgress
 
 STUCK = "it was still busy at the deadline: a hook of it is stuck"
 
@@ -26,10 +26,10 @@ def drained(
 
 
 def report(*messages: SessionDrained, keys: str = "k") -> DrainReport:
-    books = DrainBooks(keys, began=10.0, deadline=40.0)
+    progress = DrainProgress(keys, began=10.0, deadline=40.0)
     for message in messages:
-        books.drained(message)
-    return books.report(now=12.5)
+        progress.drained(message)
+    return progress.report(now=12.5)
 
 
 def test_the_stages_come_in_order_within_a_second_of_the_deadline() -> None:
@@ -42,10 +42,10 @@ def test_the_stages_come_in_order_within_a_second_of_the_deadline() -> None:
 
 def test_an_empty_room_has_an_empty_report() -> None:
     """D4"""
-    books = DrainBooks((), began=10.0, deadline=40.0)
-    assert books.pending == set()
-    assert (books.began, books.deadline) == (10.0, 40.0)
-    assert books.report(now=10.0) == DrainReport()
+    progress = DrainProgress((), began=10.0, deadline=40.0)
+    assert progress.pending == set()
+    assert (progress.began, progress.deadline) == (10.0, 40.0)
+    assert progress.report(now=10.0) == DrainReport()
 
 
 def test_the_report_says_how_long_it_took() -> None:
@@ -94,12 +94,12 @@ def test_whoever_was_not_heard_of_is_abandoned() -> None:
 
 def test_whoever_is_gone_had_nothing_to_do() -> None:
     """D3"""
-    books = DrainBooks("ab", began=0.0, deadline=1.0)
-    books.gone("a")
-    books.gone("a")
-    books.gone("stranger")
-    assert books.pending == {"b"}
-    assert books.report(now=1.0).abandoned == ("b",)
+    progress = DrainProgress("ab", began=0.0, deadline=1.0)
+    progress.gone("a")
+    progress.gone("a")
+    progress.gone("stranger")
+    assert progress.pending == {"b"}
+    assert progress.report(now=1.0).abandoned == ("b",)
 
 
 def test_a_session_is_heard_once() -> None:
@@ -110,16 +110,16 @@ def test_a_session_is_heard_once() -> None:
     assert not found.problems
 
 
-def test_a_session_that_came_later_is_not_in_the_books() -> None:
+def test_a_session_that_came_later_is_not_in_the_report() -> None:
     found = report(drained("stranger", committed=True), drained())
     assert (found.committed, found.abandoned) == ((), ())
 
 
 def test_a_report_stays_as_it_was() -> None:
-    books = DrainBooks("ab", began=0.0, deadline=1.0)
-    books.drained(drained("a", problem="no"))
-    first = books.report(now=0.5)
-    books.drained(drained("b", problem="no"))
+    progress = DrainProgress("ab", began=0.0, deadline=1.0)
+    progress.drained(drained("a", problem="no"))
+    first = progress.report(now=0.5)
+    progress.drained(drained("b", problem="no"))
     assert (first.failed, first.abandoned) == (("a",), ("b",))
     assert pickle.loads(pickle.dumps(first)) == first
 
@@ -138,21 +138,21 @@ messages = st.builds(
 @given(keys=st.sets(st.sampled_from("abcd")), heard=st.lists(st.one_of(messages, st.just("a"))))
 def test_every_session_is_accounted_for(keys: set[str], heard: list[SessionDrained | str]) -> None:
     """D3"""
-    books = DrainBooks(keys, began=0.0, deadline=1.0)
+    progress = DrainProgress(keys, began=0.0, deadline=1.0)
     first: dict[str, SessionDrained | None] = {}
     for message in heard:
         if isinstance(message, str):
-            books.gone(message)
+            progress.gone(message)
             first.setdefault(message, None)
         else:
-            books.drained(message)
+            progress.drained(message)
             first.setdefault(message.key, message)
-    assert books.pending == keys - set(first)
+    assert progress.pending == keys - set(first)
     told = {key: message for key, message in first.items() if key in keys and message is not None}
-    found = books.report(now=1.0)
-    abandoned = {key for key, message in told.items() if message.abandoned} | books.pending
+    found = progress.report(now=1.0)
+    abandoned = {key for key, message in told.items() if message.abandoned} | progress.pending
     problems = {key for key, message in told.items() if message.left or message.problem}
     assert set(found.abandoned) == abandoned
     assert set(found.committed) == {key for key, message in told.items() if message.committed}
     assert set(found.failed) == problems - abandoned
-    assert set(found.problems) == problems | books.pending
+    assert set(found.problems) == problems | progress.pending
