@@ -1,18 +1,19 @@
 """The room: what a gateway embeds.
 
-Below it are two layers: `_room_calls`, how it asks its actors, and `_room_end`, how it ends.
+It has two parts: a `Line` to its actors, which asks them, and an `Ending`, which drains and closes.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import pykka
 
+from greenroom._ending import Ending
 from greenroom._explanation import Explanation, Position, explain
-from greenroom._room_calls import bad_key
-from greenroom._room_end import RoomEnd
+from greenroom._line import Line, check_key
 from greenroom._spec import AgentSpec, signature_of
 from greenroom._stores import open_store
 from greenroom._turn import Turn
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["Greenroom"]
 
 
-class Greenroom(RoomEnd):
+class Greenroom:
     """Keeps the live agents of a gateway: one actor a session, a bounded number of agents in memory.
 
         room = Greenroom(build, policy=Policy(cap=128, idle_ttl=3600.0))
@@ -104,19 +105,17 @@ class Greenroom(RoomEnd):
             resident()  # where the system does not tell, say so now and not at the first insert
         self.runtime = Runtime(name="greenroom") if runtime is None else runtime
         self._prepare = prepare
-        books, own_store = _keep_books(store, durability)
-        context = RoomContext(self.runtime, build, policy, hooks or AgentHooks(), books)
-        root = self.runtime.start(RootSupervisor, context, resident)
-        super().__init__(
-            context,
-            root,
-            root.proxy().start_supervisor().get(),
-            own_runtime=self.runtime if runtime is None else None,
-            own_store=own_store,
-        )
+        own = ExitStack()
+        books = _keep_books(store, durability, own)
+        if runtime is None:
+            own.callback(self.runtime.close, timeout=1.0)
+        self._context = RoomContext(self.runtime, build, policy, hooks or AgentHooks(), books)
+        root = self.runtime.start(RootSupervisor, self._context, resident)
+        self._line = Line(self._context, root.proxy().start_supervisor().get())
+        self._ending = Ending(self._context, self._line, root, own)
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "draining" if self._context.draining else "open"
+        state = "closed" if self._line.closed else "draining" if self._context.draining else "open"
         return f"<Greenroom, {state}>"
 
     # Turns.
@@ -142,8 +141,8 @@ class Greenroom(RoomEnd):
             timeout: how many seconds to wait for the session, its build included, before `TurnTimeout`.
             ephemeral: do not count the turn as completed.
         """
-        if not isinstance(key, str) or not key:
-            raise ValueError(bad_key(key))
+        if key.__class__ is not str or not key:
+            check_key(key)
         if session_id is None:
             session_id = key
         elif not isinstance(session_id, str) or not session_id:
@@ -156,8 +155,8 @@ class Greenroom(RoomEnd):
             check_wait("timeout", timeout)
         if self._context.books is not None:
             check_names(key, session_id)
-        if self._closed:
-            raise RoomClosed(self._why_closed, key)
+        if self._line.closed:
+            raise RoomClosed(self._line.why_closed, key)
         signature = spec.signature if isinstance(spec, AgentSpec) else signature_of(spec)
         return Turn(self, key, spec, signature, session_id, on_busy, timeout, ephemeral)
 
@@ -172,13 +171,12 @@ class Greenroom(RoomEnd):
         """
         check_wait("timeout", timeout)
         request = CommitSession(wait=wait, timeout=timeout, held=held_around())
-        outcome = self._ask_session(key, request)
+        outcome = self._line.ask_session(key, request)
         return CommitOutcome(note="there is no such session") if outcome is None else outcome
 
     def has_uncommitted(self, key: str) -> bool:
         """Tell whether a session has completed turns that are not committed."""
-        if not isinstance(key, str) or not key:
-            raise ValueError(bad_key(key))
+        check_key(key)
         card = self._context.cards.get(key)
         return card is not None and card.dirty
 
@@ -189,7 +187,7 @@ class Greenroom(RoomEnd):
         return cached_keys(self._context.cards)
 
     def __len__(self) -> int:
-        return cast("int", self._ask(CountAgents(), 0))
+        return cast("int", self._line.ask(CountAgents(), 0))
 
     def __bool__(self) -> bool:
         return True
@@ -204,7 +202,7 @@ class Greenroom(RoomEnd):
         It is accepted at once and done in the background; `settle()` waits for that. A turn that comes
         while the agent is being committed, and is still whole, calls it off.
         """
-        return bool(self._ask_session(key, EvictAgent()))
+        return bool(self._line.ask_session(key, EvictAgent()))
 
     def end(self, key: str, *, interrupt: bool = False) -> bool:
         """End a session: now, or when its turn ends, which `interrupt` asks the agent to hurry up with.
@@ -214,11 +212,11 @@ class Greenroom(RoomEnd):
         without waiting for that.
         """
         request = CloseSession(interrupt=interrupt, reason=Reason.EXPLICIT)
-        return bool(self._ask_session(key, request))
+        return bool(self._line.ask_session(key, request))
 
     def sweep(self) -> int:
         """Release what has been idle for longer than `idle_ttl`, and tell how many."""
-        return cast("int", self._ask(SweepRoom(), 0))
+        return cast("int", self._line.ask(SweepRoom(), 0))
 
     def adopt(
         self,
@@ -242,24 +240,23 @@ class Greenroom(RoomEnd):
             weight=self._context.weigh(key, agent),
             loop=running_loop(),
         )
-        self._ask_session(key, request, create=True)
+        self._line.ask_session(key, request, create=True)
 
     # Settings.
 
     def settings(self, key: str) -> Settings:
         """Return a session's settings: a mapping that outlives agents and ends with the session."""
-        if not isinstance(key, str) or not key:
-            raise ValueError(bad_key(key))
+        check_key(key)
 
         def use(method: str, *args: Any) -> Any:
-            return self._ask_session(key, UseSettings(method=method, args=args), create=True)
+            return self._line.ask_session(key, UseSettings(method=method, args=args), create=True)
 
         return Settings(key, use)
 
     def configure(self, **changes: Any) -> Policy:
         """Change the policy of the running room. It takes effect at once. Returns the new policy."""
-        self._refuse_when_closed()
-        return cast("Policy", self._supervisor.ask(Configure(changes=changes)))
+        self._line.refuse_when_closed()
+        return cast("Policy", self._line.supervisor.ask(Configure(changes=changes)))
 
     @property
     def store(self) -> Any:
@@ -275,7 +272,7 @@ class Greenroom(RoomEnd):
 
     def stats(self) -> RoomStats:
         """Count."""
-        return self._count()
+        return self._ending.stats()
 
     def snapshot(self) -> tuple[SessionRow, ...]:
         """Return a row for each session, with an agent or without."""
@@ -291,7 +288,7 @@ class Greenroom(RoomEnd):
 
     def explain(self, key: str) -> Explanation:
         """Say why a session is live or not, what keeps it, and what is uncommitted."""
-        row = self._ask_session(key, DescribeSession())
+        row = self._line.ask_session(key, DescribeSession())
         keys = self.keys()
         place = keys.index(key) + 1 if key in keys else None
         position = Position(cached=len(keys), cap=self.policy.cap, place=place)
@@ -310,11 +307,11 @@ class Greenroom(RoomEnd):
         if is_async(callback):
             msg = "events() needs a plain function: have it hand the event to your loop"
             raise TypeError(msg)
-        self._refuse_when_closed()
-        number = cast("int", self._supervisor.ask(Listen(callback=callback, hits=hits)))
+        self._line.refuse_when_closed()
+        number = cast("int", self._line.supervisor.ask(Listen(callback=callback, hits=hits)))
 
         def stop() -> None:
-            self._ask(StopListening(number=number), None)
+            self._line.ask(StopListening(number=number), None)
 
         return stop
 
@@ -323,7 +320,7 @@ class Greenroom(RoomEnd):
 
         Turns in progress and pauses between tries of a commit do not count."""
         try:
-            return cast("bool", self._ask(SettleRoom(), True, timeout=timeout))
+            return cast("bool", self._line.ask(SettleRoom(), True, timeout=timeout))
         except pykka.Timeout:
             busy = [row.key for row in self.snapshot() if row.busy]
             msg = f"after {timeout} s something is still under way in these sessions: {busy[:10]}"
@@ -334,7 +331,7 @@ class Greenroom(RoomEnd):
     @property
     def supervisor(self) -> SupervisorProxy:
         """The cache supervisor, as a typed pykka proxy."""
-        return cast("SupervisorProxy", self._supervisor.proxy())
+        return cast("SupervisorProxy", self._line.supervisor.proxy())
 
     def session(self, key: str) -> SessionProxy:
         """A session's actor, as a typed pykka proxy: `await room.session(key).commit()`.
@@ -342,11 +339,10 @@ class Greenroom(RoomEnd):
         It is started if need be. An actor that ends (its session was ended, or there is nothing to
         remember about it) answers with `ActorDeadError` afterwards: get the proxy again.
         """
-        if not isinstance(key, str) or not key:
-            raise ValueError(bad_key(key))
-        session = self._find(key)
+        check_key(key)
+        session = self._line.find(key)
         if session is None or not session.is_alive():
-            session = self._open(key)
+            session = self._line.open(key)
         return cast("SessionProxy", session.proxy())
 
     # The end.
@@ -354,20 +350,12 @@ class Greenroom(RoomEnd):
     def drain(self, deadline: float = 30.0) -> DrainReport:
         """Begin no turn any more; let running turns and commits end, until `deadline` seconds from now;
         commit what is uncommitted; close every agent. Returns within a second of the deadline."""
-        future = self._start_drain(deadline)
-        if future is not None:
-            try:
-                self._report = future.get()
-            except pykka.ActorDeadError:
-                if self._report is None:
-                    raise  # else another thread has closed the room, and has the report
-        assert self._report is not None
-        return self._report
+        return self._ending.drain(deadline)
 
     def close(self, deadline: float = 30.0) -> DrainReport:
         """Drain the room, and end its actors and threads. Closing twice is fine."""
         report = self.drain(deadline)
-        self._shut()
+        self._ending.shut()
         return report
 
     def __enter__(self) -> Self:
@@ -394,12 +382,12 @@ class Greenroom(RoomEnd):
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
 
-def _keep_books(store: Any, durability: str) -> tuple[Bookkeeping | None, Any]:
-    """The books of a room, and the store if it was opened just for them."""
+def _keep_books(store: Any, durability: str, own: ExitStack) -> Bookkeeping | None:
+    """The books of a room with a store. A store that is opened for them is closed by `own`."""
     check_durability(durability)
     if store is None:
-        return None, None
-    if not isinstance(store, str):
-        return Bookkeeping(store, durability=durability), None
-    opened = open_store(store, durability=durability)
-    return Bookkeeping(opened, durability=durability), opened
+        return None
+    if isinstance(store, str):
+        store = open_store(store, durability=durability)
+        own.callback(store.close)
+    return Bookkeeping(store, durability=durability)

@@ -1,4 +1,4 @@
-"""The room, first layer: how it asks its actors.
+"""The line from a room to its actors: how it asks the supervisor and the sessions.
 
 A session may end while a message is on its way to it. Whoever asked gets `ActorDeadError` then, and asks
 the supervisor for the session of that key: the supervisor knows of the end, or hears of it first, and so
@@ -15,6 +15,8 @@ When there is nobody left to ask, the room is closed, and says why.
 from __future__ import annotations
 
 import logging
+import os
+import weakref
 from typing import TYPE_CHECKING, Any, cast
 
 import pykka
@@ -28,91 +30,92 @@ if TYPE_CHECKING:
     from greenroom.actors.session import Session
     from greenroom.messages import BeginTurn, EndTurn, TurnGranted
 
-__all__ = ["RoomCalls", "bad_key"]
+__all__ = ["Line", "check_key"]
 
 logger = logging.getLogger("greenroom")
 
 
-class RoomCalls:
+class Line:
     """Sends messages to the supervisor and to sessions, and brings back what they answer."""
 
     def __init__(self, context: RoomContext, supervisor: ActorRef[Any]) -> None:
         self._context = context
-        self._supervisor = supervisor
-        self._closed = False
-        self._forked = False
-        self._why_closed = "the room is being drained, or is closed. Open another one"
+        self.supervisor = supervisor
+        self.closed = False
+        self.forked = False
+        """Whether this process is a child of the room's."""
+        self.why_closed = "the room is being drained, or is closed. Open another one"
+        _open_lines.add(self)
 
     # Anything.
 
-    def _refuse_when_closed(self) -> None:
-        if self._closed or self._context.draining:
-            raise RoomClosed(self._why_closed)
+    def refuse_when_closed(self) -> None:
+        if self.closed or self._context.draining:
+            raise RoomClosed(self.why_closed)
 
-    def _open(self, key: str) -> ActorRef[Session]:
+    def open(self, key: str) -> ActorRef[Session]:
         try:
-            return cast("ActorRef[Session]", self._supervisor.ask(OpenSession(key=key)))
+            return cast("ActorRef[Session]", self.supervisor.ask(OpenSession(key=key)))
         except (pykka.ActorDeadError, RuntimeClosed) as error:
-            raise RoomClosed(self._why_closed, key) from error
+            raise RoomClosed(self.why_closed, key) from error
 
-    async def _open_async(self, key: str) -> ActorRef[Session]:
+    async def open_async(self, key: str) -> ActorRef[Session]:
         try:
             return cast(
-                "ActorRef[Session]", await self._supervisor.ask(OpenSession(key=key), block=False)
+                "ActorRef[Session]", await self.supervisor.ask(OpenSession(key=key), block=False)
             )
         except (pykka.ActorDeadError, RuntimeClosed) as error:
-            raise RoomClosed(self._why_closed, key) from error
+            raise RoomClosed(self.why_closed, key) from error
 
-    def _ask(self, request: Any, otherwise: Any, timeout: float | None = None) -> Any:
+    def ask(self, request: Any, otherwise: Any, timeout: float | None = None) -> Any:
         """Ask the supervisor; a closed room answers with `otherwise`."""
         try:
-            return self._supervisor.ask(request, timeout=timeout)
+            return self.supervisor.ask(request, timeout=timeout)
         except pykka.ActorDeadError:
             return otherwise
 
-    def _find(self, key: str) -> ActorRef[Session] | None:
+    def find(self, key: str) -> ActorRef[Session] | None:
         card = self._context.cards.get(key)
         return None if card is None else card.ref
 
-    def _ask_session(self, key: str, request: Any, *, create: bool = False) -> Any:
+    def ask_session(self, key: str, request: Any, *, create: bool = False) -> Any:
         """Ask a session; `None` if there is none, unless it is to be created."""
-        if not isinstance(key, str) or not key:
-            raise ValueError(bad_key(key))
-        session = self._find(key)
+        check_key(key)
+        session = self.find(key)
         while True:
             if session is None and not create:
                 return None
             try:
-                return (session or self._open(key)).ask(request)
+                return (session or self.open(key)).ask(request)
             except pykka.ActorDeadError:  # it ended before it came to this
-                session = self._open(key) if create else None
+                session = self.open(key) if create else None
 
     # Turns that take more than a warm step.
 
-    def _begin(self, key: str, request: BeginTurn) -> TurnGranted:
-        session = self._find(key) or self._open(key)
+    def begin(self, key: str, request: BeginTurn) -> TurnGranted:
+        session = self.find(key) or self.open(key)
         while True:
             try:
                 answer = session.actor_inbox.ask(request, gives_way=False)
                 break
             except pykka.ActorDeadError:
                 # It ended before it came to this. The supervisor knows, or hears of it first.
-                session = self._open(key)
+                session = self.open(key)
         if isinstance(answer, BuildHere):
             answer = SlowWork(self._context, key, session).build_here(request, answer)
         return cast("TurnGranted", answer)
 
-    async def _begin_async(self, key: str, request: BeginTurn) -> TurnGranted:
-        session = self._find(key) or await self._open_async(key)
+    async def begin_async(self, key: str, request: BeginTurn) -> TurnGranted:
+        session = self.find(key) or await self.open_async(key)
         while True:
             try:
                 return cast("TurnGranted", await session.ask(request, block=False))
             except pykka.ActorDeadError:
-                session = await self._open_async(key)
+                session = await self.open_async(key)
 
-    def _end(self, key: str, end: EndTurn) -> int | None:
-        session = self._find(key)
-        if self._forked:
+    def end(self, key: str, end: EndTurn) -> int | None:
+        session = self.find(key)
+        if self.forked:
             return None  # the turn is the parent's
         try:
             if session is not None:
@@ -126,9 +129,9 @@ class RoomCalls:
             self._insist(session, end, error)
         return None
 
-    async def _end_async(self, key: str, end: EndTurn) -> int | None:
-        session = self._find(key)
-        if self._forked:
+    async def end_async(self, key: str, end: EndTurn) -> int | None:
+        session = self.find(key)
+        if self.forked:
             return None
         try:
             if session is not None:
@@ -155,14 +158,16 @@ class RoomCalls:
             msg = "the turn is given back, but whether it was recorded could not be learned"
             raise NotRecorded(msg) from error
 
-    def _withdraw(self, key: str, turn: object) -> None:
+    def withdraw(self, key: str, turn: object) -> None:
         """Whether it was granted meanwhile or not: the turn is not held any more."""
-        _tell(self._find(key), WithdrawTurn(turn=turn))
+        _tell(self.find(key), WithdrawTurn(turn=turn))
 
 
-def bad_key(key: object) -> str:
-    """What is said of a key that is none."""
-    return f"a key must be a string that is not empty, such as 'telegram:12345', not {key!r}"
+def check_key(key: object) -> None:
+    """Refuse what cannot name a session (G10)."""
+    if not isinstance(key, str) or not key:
+        msg = f"a key must be a string that is not empty, such as 'telegram:12345', not {key!r}"
+        raise ValueError(msg)
 
 
 def _tell(session: ActorRef[Session] | None, message: Any) -> None:
@@ -177,3 +182,17 @@ def _too_late(key: str) -> None:
     logger.warning(
         "A turn of %r was given back after its session was closed by force. It is not counted", key
     )
+
+
+_open_lines: weakref.WeakSet[Line] = weakref.WeakSet()
+
+
+def _close_after_fork() -> None:
+    """A forked process has none of the threads: no turn of a room from before can begin in it."""
+    for line in list(_open_lines):
+        line.closed = line.forked = True
+        line.why_closed = "this process was forked from the room's. Open another one in here"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_after_fork)
