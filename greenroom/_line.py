@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pykka
 
+from greenroom._steps import Steps, take, take_async
 from greenroom.actors import GreenroomError, NotRecorded, RoomClosed, RuntimeClosed
 from greenroom.actors.session.slow_work import SlowWork
 from greenroom.messages import BuildHere, GiveBackTurn, OpenSession, WithdrawTurn
@@ -53,20 +54,6 @@ class Line:
         if self.closed or self._context.draining:
             raise RoomClosed(self.why_closed)
 
-    def open(self, key: str) -> ActorRef[Session]:
-        try:
-            return cast("ActorRef[Session]", self.supervisor.ask(OpenSession(key=key)))
-        except (pykka.ActorDeadError, RuntimeClosed) as error:
-            raise RoomClosed(self.why_closed, key) from error
-
-    async def open_async(self, key: str) -> ActorRef[Session]:
-        try:
-            return cast(
-                "ActorRef[Session]", await self.supervisor.ask(OpenSession(key=key), block=False)
-            )
-        except (pykka.ActorDeadError, RuntimeClosed) as error:
-            raise RoomClosed(self.why_closed, key) from error
-
     def ask(self, request: Any, otherwise: Any, timeout: float | None = None) -> Any:
         """Ask the supervisor; a closed room answers with `otherwise`."""
         try:
@@ -75,78 +62,87 @@ class Line:
             return otherwise
 
     def find(self, key: str) -> ActorRef[Session] | None:
+        """The session of a key, if there is one. It may end at any moment."""
         card = self._context.cards.get(key)
         return None if card is None else card.ref
+
+    def open(self, key: str) -> ActorRef[Session]:
+        """Have the supervisor name the session of a key, or start one."""
+        return take(self._open(key))
 
     def ask_session(self, key: str, request: Any, *, create: bool = False) -> Any:
         """Ask a session; `None` if there is none, unless it is to be created."""
         check_key(key)
-        session = self.find(key)
-        while True:
-            if session is None and not create:
-                return None
-            try:
-                return (session or self.open(key)).ask(request)
-            except pykka.ActorDeadError:  # it ended before it came to this
-                session = self.open(key) if create else None
+        _, answer = take(self._ask_session(key, request, create))
+        return answer
 
     # Turns that take more than a warm step.
 
     def begin(self, key: str, request: BeginTurn) -> TurnGranted:
-        session = self.find(key) or self.open(key)
-        while True:
-            try:
-                answer = session.actor_inbox.ask(request, gives_way=False)
-                break
-            except pykka.ActorDeadError:
-                # It ended before it came to this. The supervisor knows, or hears of it first.
-                session = self.open(key)
+        session, answer = take(self._ask_session(key, request, True), gives_way=False)
         if isinstance(answer, BuildHere):
             answer = SlowWork(self._context, key, session).build_here(request, answer)
         return cast("TurnGranted", answer)
 
     async def begin_async(self, key: str, request: BeginTurn) -> TurnGranted:
-        session = self.find(key) or await self.open_async(key)
-        while True:
-            try:
-                return cast("TurnGranted", await session.ask(request, block=False))
-            except pykka.ActorDeadError:
-                session = await self.open_async(key)
+        _, answer = await take_async(self._ask_session(key, request, True))
+        return cast("TurnGranted", answer)
 
     def end(self, key: str, end: EndTurn) -> int | None:
-        session = self.find(key)
-        if self.forked:
-            return None  # the turn is the parent's
-        try:
-            if session is not None:
-                return cast("int | None", session.actor_inbox.ask(end))
-            _too_late(key)
-        except GreenroomError:
-            raise  # it is over, and this is what came of it
-        except pykka.ActorDeadError:
-            _too_late(key)
-        except Exception as error:
-            self._insist(session, end, error)
-        return None
+        return take(self._end(key, self.find(key), end))
 
     async def end_async(self, key: str, end: EndTurn) -> int | None:
         session = self.find(key)
-        if self.forked:
-            return None
         try:
-            if session is not None:
-                return cast("int | None", await session.ask(end, block=False))
-            _too_late(key)
-        except GreenroomError:
+            return await take_async(self._end(key, session, end))
+        except Exception:
             raise
-        except pykka.ActorDeadError:
-            _too_late(key)
-        except Exception as error:
-            self._insist(session, end, error)
         except BaseException:
             # Cancelled: whatever the answer will be, nobody hears it.
             _tell(session, GiveBackTurn(end=end))
             raise
+
+    def withdraw(self, key: str, turn: object) -> None:
+        """Whether it was granted meanwhile or not: the turn is not held any more."""
+        _tell(self.find(key), WithdrawTurn(turn=turn))
+
+    # The steps of these, for a thread and for a task.
+
+    def _open(self, key: str) -> Steps[ActorRef[Session]]:
+        try:
+            return cast("ActorRef[Session]", (yield self.supervisor, OpenSession(key=key)))
+        except (pykka.ActorDeadError, RuntimeClosed) as error:
+            raise RoomClosed(self.why_closed, key) from error
+
+    def _ask_session(self, key: str, request: Any, create: bool) -> Steps[tuple[Any, Any]]:
+        """The session that has answered, and its answer. Both are `None` if there is none."""
+        session = self.find(key)
+        while session is not None or create:
+            if session is None:
+                session = yield from self._open(key)
+            try:
+                return session, (yield session, request)
+            except pykka.ActorDeadError:
+                # It ended before it came to this. The supervisor knows, or hears of it first.
+                session = None
+        return None, None
+
+    def _end(self, key: str, session: ActorRef[Session] | None, end: EndTurn) -> Steps[int | None]:
+        if self.forked:
+            return None  # the turn is the parent's
+        try:
+            if session is not None:
+                return cast("int | None", (yield session, end))
+        except GreenroomError:
+            raise  # it is over, and this is what came of it
+        except pykka.ActorDeadError:
+            pass
+        except Exception as error:
+            self._insist(session, end, error)
+            return None
+        logger.warning(
+            "A turn of %r was given back after its session was closed by force. It is not counted", key
+        )
         return None
 
     def _insist(self, session: ActorRef[Session] | None, end: EndTurn, error: Exception) -> None:
@@ -157,10 +153,6 @@ class Line:
         if books is not None and books.ledger and end.completed:
             msg = "the turn is given back, but whether it was recorded could not be learned"
             raise NotRecorded(msg) from error
-
-    def withdraw(self, key: str, turn: object) -> None:
-        """Whether it was granted meanwhile or not: the turn is not held any more."""
-        _tell(self.find(key), WithdrawTurn(turn=turn))
 
 
 def check_key(key: object) -> None:
@@ -176,12 +168,6 @@ def _tell(session: ActorRef[Session] | None, message: Any) -> None:
             session.tell(message)
     except pykka.ActorDeadError:
         pass
-
-
-def _too_late(key: str) -> None:
-    logger.warning(
-        "A turn of %r was given back after its session was closed by force. It is not counted", key
-    )
 
 
 _open_lines: weakref.WeakSet[Line] = weakref.WeakSet()
