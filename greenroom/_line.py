@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
@@ -29,11 +29,14 @@ from greenroom.messages import BuildHere, GiveBackTurn, OpenSession, WithdrawTur
 if TYPE_CHECKING:
     from greenroom.actors import ActorRef, RoomContext
     from greenroom.actors.session import Session
-    from greenroom.messages import BeginTurn, EndTurn, TurnGranted
+    from greenroom.messages import BeginTurn, EndTurn, Request, TurnGranted
 
 __all__ = ["Line", "check_key"]
 
 logger = logging.getLogger("greenroom")
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Line:
@@ -50,16 +53,18 @@ class Line:
 
     # Anything.
 
-    def refuse_when_closed(self) -> None:
-        if self.closed or self._context.draining:
-            raise RoomClosed(self.why_closed)
-
-    def ask(self, request: Any, otherwise: Any, timeout: float | None = None) -> Any:
+    def ask(self, request: Request[T], otherwise: U, timeout: float | None = None) -> T | U:
         """Ask the supervisor; a closed room answers with `otherwise`."""
         try:
-            return self.supervisor.ask(request, timeout=timeout)
+            return cast("T", self.supervisor.ask(request, timeout=timeout))
         except pykka.ActorDeadError:
             return otherwise
+
+    def require(self, request: Request[T]) -> T:
+        """Ask the supervisor of a room that is neither closed nor being drained."""
+        if self.closed or self._context.draining:
+            raise RoomClosed(self.why_closed)
+        return cast("T", self.supervisor.ask(request))
 
     def find(self, key: str) -> ActorRef[Session] | None:
         """The session of a key, if there is one. It may end at any moment."""
@@ -70,11 +75,11 @@ class Line:
         """Have the supervisor name the session of a key, or start one."""
         return take(self._open(key))
 
-    def ask_session(self, key: str, request: Any, *, create: bool = False) -> Any:
+    def ask_session(self, key: str, request: Request[T], *, create: bool = False) -> T | None:
         """Ask a session; `None` if there is none, unless it is to be created."""
         check_key(key)
         _, answer = take(self._ask_session(key, request, create))
-        return answer
+        return cast("T | None", answer)
 
     # Turns that take more than a warm step.
 

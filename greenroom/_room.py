@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 import pykka
 
 from greenroom._ending import Ending
-from greenroom._explanation import Explanation, Position, explain
+from greenroom._explanation import Explanation, explain
 from greenroom._line import Line, check_key
 from greenroom._spec import AgentSpec, signature_of
 from greenroom._stores import open_store
@@ -187,7 +187,7 @@ class Greenroom:
         return cached_keys(self._context.cards)
 
     def __len__(self) -> int:
-        return cast("int", self._line.ask(CountAgents(), 0))
+        return self._line.ask(CountAgents(), 0)
 
     def __bool__(self) -> bool:
         return True
@@ -202,7 +202,7 @@ class Greenroom:
         It is accepted at once and done in the background; `settle()` waits for that. A turn that comes
         while the agent is being committed, and is still whole, calls it off.
         """
-        return bool(self._line.ask_session(key, EvictAgent()))
+        return self._line.ask_session(key, EvictAgent()) or False
 
     def end(self, key: str, *, interrupt: bool = False) -> bool:
         """End a session: now, or when its turn ends, which `interrupt` asks the agent to hurry up with.
@@ -212,11 +212,11 @@ class Greenroom:
         without waiting for that.
         """
         request = CloseSession(interrupt=interrupt, reason=Reason.EXPLICIT)
-        return bool(self._line.ask_session(key, request))
+        return self._line.ask_session(key, request) or False
 
     def sweep(self) -> int:
         """Release what has been idle for longer than `idle_ttl`, and tell how many."""
-        return cast("int", self._line.ask(SweepRoom(), 0))
+        return self._line.ask(SweepRoom(), 0)
 
     def adopt(
         self,
@@ -255,8 +255,7 @@ class Greenroom:
 
     def configure(self, **changes: Any) -> Policy:
         """Change the policy of the running room. It takes effect at once. Returns the new policy."""
-        self._line.refuse_when_closed()
-        return cast("Policy", self._line.supervisor.ask(Configure(changes=changes)))
+        return cast("Policy", self._line.require(Configure(changes=changes)))
 
     @property
     def store(self) -> Any:
@@ -288,14 +287,16 @@ class Greenroom:
 
     def explain(self, key: str) -> Explanation:
         """Say why a session is live or not, what keeps it, and what is uncommitted."""
-        row = self._line.ask_session(key, DescribeSession())
-        keys = self.keys()
-        place = keys.index(key) + 1 if key in keys else None
-        position = Position(cached=len(keys), cap=self.policy.cap, place=place)
-        books = self._context.books
-        owner = None if books is None else books.owner
-        stored = () if books is None else books.held_for(key)
-        return explain(key, row, position, self.policy, self._context.draining, owner, stored)
+        row, books = self._line.ask_session(key, DescribeSession()), self._context.books
+        return explain(
+            key,
+            row,
+            cached=self.keys(),
+            policy=self.policy,
+            draining=self._context.draining,
+            owner=None if books is None else books.owner,
+            stored=() if books is None else books.held_for(key),
+        )
 
     def events(self, callback: Callable[[Event], Any], *, hits: bool = True) -> Callable[[], None]:
         """Call back with every event from now on, in order, on a thread of its own. Returns a function
@@ -307,8 +308,7 @@ class Greenroom:
         if is_async(callback):
             msg = "events() needs a plain function: have it hand the event to your loop"
             raise TypeError(msg)
-        self._line.refuse_when_closed()
-        number = cast("int", self._line.supervisor.ask(Listen(callback=callback, hits=hits)))
+        number = self._line.require(Listen(callback=callback, hits=hits))
 
         def stop() -> None:
             self._line.ask(StopListening(number=number), None)
@@ -320,7 +320,7 @@ class Greenroom:
 
         Turns in progress and pauses between tries of a commit do not count."""
         try:
-            return cast("bool", self._line.ask(SettleRoom(), True, timeout=timeout))
+            return self._line.ask(SettleRoom(), True, timeout=timeout)
         except pykka.Timeout:
             busy = [row.key for row in self.snapshot() if row.busy]
             msg = f"after {timeout} s something is still under way in these sessions: {busy[:10]}"
