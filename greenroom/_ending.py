@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import pykka
 
+from greenroom._line import CLOSED
 from greenroom._turn import Turn
 from greenroom.actors import SessionBusy
 from greenroom.actors.runtime._calls import check_wait
@@ -92,24 +93,21 @@ class Ending:
 
     def shut(self) -> None:
         """End the actors of a drained room, and close what it has opened."""
+        if self._line.closed:
+            return
         try:
             self._to_shut.pop()
         except IndexError:
             return  # another call is at it: on another thread, or below a signal handler on this one
         try:
-            self._shut_once()
+            self.flush_events(1.0)
+            self._last_stats = self.stats()
+            self._line.closed = CLOSED
+            self._root.stop(block=False)
+            self._own.close()
         except BaseException:
             self._to_shut.append(None)
             raise
-
-    def _shut_once(self) -> None:
-        if self._line.closed:
-            return
-        self.flush_events(1.0)
-        self._last_stats = self.stats()
-        self._line.closed = True
-        self._root.stop(block=False)
-        self._own.close()
 
     def flush_events(self, patience: float) -> None:
         """Give listeners a moment to hear of the end."""

@@ -31,12 +31,15 @@ if TYPE_CHECKING:
     from greenroom.actors.session import Session
     from greenroom.messages import BeginTurn, EndTurn, Request, TurnGranted
 
-__all__ = ["Line", "check_key"]
+__all__ = ["CLOSED", "Line", "check_key"]
 
 logger = logging.getLogger("greenroom")
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+CLOSED = "the room is being drained, or is closed. Open another one"
+FORKED = "this process was forked from the room's. Open another one in here"
 
 
 class Line:
@@ -45,10 +48,8 @@ class Line:
     def __init__(self, context: RoomContext, supervisor: ActorRef[Any]) -> None:
         self._context = context
         self.supervisor = supervisor
-        self.closed = False
-        self.forked = False
-        """Whether this process is a child of the room's."""
-        self.why_closed = "the room is being drained, or is closed. Open another one"
+        self.closed = ""
+        """Why nothing can be asked any more: `CLOSED` or `FORKED`. Empty while the room is open."""
         _open_lines.add(self)
 
     # Anything.
@@ -63,7 +64,7 @@ class Line:
     def require(self, request: Request[T]) -> T:
         """Ask the supervisor of a room that is neither closed nor being drained."""
         if self.closed or self._context.draining:
-            raise RoomClosed(self.why_closed)
+            raise RoomClosed(self.closed or CLOSED)
         return cast("T", self.supervisor.ask(request))
 
     def find(self, key: str) -> ActorRef[Session] | None:
@@ -117,7 +118,7 @@ class Line:
         try:
             return cast("ActorRef[Session]", (yield self.supervisor, OpenSession(key=key)))
         except (pykka.ActorDeadError, RuntimeClosed) as error:
-            raise RoomClosed(self.why_closed, key) from error
+            raise RoomClosed(self.closed or CLOSED, key) from error
 
     def _ask_session(self, key: str, request: Any, create: bool) -> Steps[tuple[Any, Any]]:
         """The session that has answered, and its answer. Both are `None` if there is none."""
@@ -133,7 +134,7 @@ class Line:
         return None, None
 
     def _end(self, key: str, session: ActorRef[Session] | None, end: EndTurn) -> Steps[int | None]:
-        if self.forked:
+        if self.closed is FORKED:
             return None  # the turn is the parent's
         try:
             if session is not None:
@@ -181,8 +182,7 @@ _open_lines: weakref.WeakSet[Line] = weakref.WeakSet()
 def _close_after_fork() -> None:
     """A forked process has none of the threads: no turn of a room from before can begin in it."""
     for line in list(_open_lines):
-        line.closed = line.forked = True
-        line.why_closed = "this process was forked from the room's. Open another one in here"
+        line.closed = FORKED
 
 
 if hasattr(os, "register_at_fork"):

@@ -46,7 +46,6 @@ from greenroom.supervisor import RootSupervisor, resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     from greenroom._proxies import SessionProxy, SupervisorProxy
     from greenroom.messages import Event
@@ -156,7 +155,7 @@ class Greenroom:
         if self._context.books is not None:
             check_names(key, session_id)
         if self._line.closed:
-            raise RoomClosed(self._line.why_closed, key)
+            raise RoomClosed(self._line.closed, key)
         signature = spec.signature if isinstance(spec, AgentSpec) else signature_of(spec)
         return Turn(self, key, spec, signature, session_id, on_busy, timeout, ephemeral)
 
@@ -361,23 +360,13 @@ class Greenroom:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         # On another thread: a drain of very many sessions takes its time, which is not the loop's.
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
