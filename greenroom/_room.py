@@ -54,7 +54,7 @@ __all__ = ["Greenroom"]
 
 
 class Greenroom:
-    """Keeps the live agents of a gateway: one actor a session, a bounded number of agents in memory.
+    """Keeps the live agents of a gateway: one actor for each session, and a bounded number of agents.
 
         room = Greenroom(build, policy=Policy(cap=128, idle_ttl=3600.0))
 
@@ -64,8 +64,15 @@ class Greenroom:
         async with room.turn("telegram:12345", spec) as turn:    # on an event loop
             reply = await turn.agent.arun(text)
 
-    `build(context)` makes an agent, sync or async. Leaving the room (`with`, `async with`, or `close()`)
-    drains it: what is uncommitted is committed, and every agent is closed.
+    `build(context)` makes an agent; it may be sync or async. The room caches the agent for the next turn
+    of the same key, and releases agents that are idle or beyond the cap, never one that is in a turn.
+
+    A room is a context manager itself. Leaving it (`with`, `async with`, or `close()`) drains it:
+    running turns may finish, uncommitted turns are committed, and every agent is closed.
+
+    All methods may be called from any thread. `commit()`, `settle()`, `drain()` and `close()` may block
+    for long: on an event loop, leave the room with `async with`, and for the others await the proxies
+    (`session()`, `supervisor`).
     """
 
     def __init__(
@@ -82,20 +89,21 @@ class Greenroom:
         """Open a room.
 
         Args:
-            build: makes an agent from a `BuildContext`. May be slow, may raise, may be async.
-            policy: the bounds; see `Policy`.
-            store: where transcripts and the ledger of completed turns are: a URL
+            build: makes an agent from a `BuildContext`. It may be slow, may raise and may be async.
+            policy: the bounds and timeouts; see `Policy`.
+            store: holds transcripts and the ledger of completed turns. Either a URL
                 (`sqlite:///greenroom.db`, `postgresql://…`), which the room opens and closes, or an
-                object with the methods of `greenroom.store.Store`. Passed on to `build` as
+                object with the methods of `greenroom.store.Store`. `build` finds it in
                 `context.store`.
-            durability: what a completed turn survives, once its `with` block is left. `full`: the end
-                of the process and a power cut. `normal`: the end of the process, by SIGKILL too; a
-                power cut may cost the last moments. `off`: neither; the room then only reads the store,
-                to see whether others have written, and does not keep two rooms apart.
-            hooks: functions in the place of the agents' own methods; see `AgentHooks`.
-            prepare: called as `prepare(agent, turn)` before every turn, reused agent or not: for what
-                changes from turn to turn, and for flags that the last turn may have left set.
-            runtime: where the actors run. One of its own by default, which ends with the room.
+            durability: what a completed turn survives once its `with` block has been left.
+                `full`: a killed process and a power cut. `normal`: a killed process; a power cut may
+                lose the last moments. `off`: neither. With `off` the room only reads the store, to
+                notice other writers, and does not keep two rooms from using the same session.
+            hooks: functions to call instead of the agents' own methods; see `AgentHooks`.
+            prepare: called as `prepare(agent, turn)` at the start of every turn, with a new agent or a
+                reused one. Use it for what changes from turn to turn (callbacks, reasoning effort) and
+                to reset flags that the last turn may have left.
+            runtime: runs the actors. By default the room starts its own, and closes it in the end.
         """
         check_function("build", "a function that makes an agent", build)
         check_function("prepare", "a function of an agent and a turn, or None", prepare, True)
@@ -129,15 +137,16 @@ class Greenroom:
         timeout: float | None = None,
         ephemeral: bool = False,
     ) -> Turn:
-        """Return a turn of a session, to be used with `with` or `async with`.
+        """Return a turn of a session. Use it with `with` or `async with`; inside, it has the agent.
 
         Args:
-            key: names the chat.
-            spec: what the agent is built from. One with another signature than the cached agent's makes
-                a new agent. `None`: the one that is there will do, whatever it was built from.
-            session_id: names the conversation; the key, by default.
-            on_busy: if the session is in a turn, wait for it, or raise `SessionBusy` at once.
-            timeout: how many seconds to wait for the session, its build included, before `TurnTimeout`.
+            key: names the chat. Each key has one session, and a session has one turn at a time.
+            spec: what to build the agent from. If the cached agent has another signature, it is
+                released and a new one is built. `None` accepts any cached agent.
+            session_id: names the conversation. Defaults to the key.
+            on_busy: what to do if the session is in a turn: wait, or raise `SessionBusy` at once.
+            timeout: how many seconds to wait for the turn to begin, the build included. Then
+                `TurnTimeout` is raised.
             ephemeral: do not count the turn as completed.
         """
         if key.__class__ is not str or not key:
@@ -162,11 +171,19 @@ class Greenroom:
     # Commits.
 
     def commit(self, key: str, *, wait: bool = True, timeout: float | None = None) -> CommitOutcome:
-        """Commit what is uncommitted, oldest first, and stop at a failure. True if anything was.
+        """Commit the completed turns of a session that are uncommitted, oldest first.
 
-        `wait=False` does not wait for a commit of somebody else's that is in flight, nor for the end of
-        a turn, but answers at once. After `timeout` seconds it answers and the commit goes on. A session
-        that is in a turn is committed when the turn ends, so that no commit sees half of one.
+        It stops at the first failure. The result is true if anything was committed, and its `note` says
+        why nothing was. A session that is in a turn is committed when the turn ends, so that no commit
+        sees half a turn. Inside a turn of the same session the call therefore returns at once, and the
+        commit follows.
+
+        Args:
+            key: names the session.
+            wait: wait for the running turn, or for a commit that another caller started. With
+                `wait=False` the call returns at once in these two cases; it still waits for a commit
+                that it starts itself.
+            timeout: return after this many seconds. The commit goes on.
         """
         check_wait("timeout", timeout)
         request = CommitSession(wait=wait, timeout=timeout, held=held_around())
@@ -174,7 +191,7 @@ class Greenroom:
         return CommitOutcome(note="there is no such session") if outcome is None else outcome
 
     def has_uncommitted(self, key: str) -> bool:
-        """Tell whether a session has completed turns that are not committed."""
+        """Return whether a session has completed turns that are not committed."""
         check_key(key)
         card = self._context.cards.get(key)
         return card is not None and card.dirty
@@ -182,39 +199,47 @@ class Greenroom:
     # What is cached.
 
     def keys(self) -> tuple[str, ...]:
-        """The sessions that have an agent, least recently used first."""
+        """Return the keys of the sessions that have an agent, least recently used first."""
         return cached_keys(self._context.cards)
 
     def __len__(self) -> int:
+        """Return how many agents are cached."""
         return self._line.ask(CountAgents(), 0)
 
     def __bool__(self) -> bool:
+        """A room is true, also when it has no agent."""
         return True
 
     def __contains__(self, key: object) -> bool:
+        """Return whether a session has a cached agent."""
         card = self._context.cards.get(key) if isinstance(key, str) else None
         return card is not None and card.cached
 
     def evict(self, key: str) -> bool:
-        """Release a session's agent: now, or when its turn ends. True if it has one.
+        """Release a session's agent: now, or when its turn ends. Returns whether it has one.
 
-        It is accepted at once and done in the background; `settle()` waits for that. A turn that comes
-        while the agent is being committed, and is still whole, calls it off.
+        The call returns at once, and the agent is released in the background; `settle()` waits for that.
+        A turn that arrives while the agent is still being committed cancels the release, and gets this
+        agent. To make sure of a new agent, call `turn.discard()`.
         """
         return self._line.ask_session(key, EvictAgent()) or False
 
     def end(self, key: str, *, interrupt: bool = False) -> bool:
-        """End a session: now, or when its turn ends, which `interrupt` asks the agent to hurry up with.
-        True if there is such a session.
+        """End a session: now, or when its turn ends. Returns whether there is such a session.
 
-        It is accepted at once and done in the background. The next turn of the key begins a new session,
-        without waiting for that.
+        Uncommitted turns are committed, the agent and the session's resources are closed, and its
+        settings are dropped. The call returns at once, and this happens in the background. The next turn
+        of the key begins a new session, without waiting for it. `interrupt=True` calls the agent's
+        `interrupt()`, so that a running turn ends sooner.
         """
         request = CloseSession(interrupt=interrupt, reason=Reason.EXPLICIT)
         return self._line.ask_session(key, request) or False
 
     def sweep(self) -> int:
-        """Release what has been idle for longer than `idle_ttl`, and tell how many."""
+        """Release the agents that have been idle for longer than `idle_ttl`. Returns how many.
+
+        The room does this by itself every `sweep_every` seconds.
+        """
         return self._line.ask(SweepRoom(), 0)
 
     def adopt(
@@ -225,8 +250,12 @@ class Greenroom:
         *,
         session_id: str | None = None,
     ) -> None:
-        """Hand in an agent that was built elsewhere. It counts against the cap; no sweep finds it until
-        it was used. Another agent that the session has is released; a session in a turn is busy."""
+        """Give a session an agent that was built elsewhere.
+
+        It counts against the cap, but is not swept as idle before its first turn. If the session has
+        another agent, that one is released. Raises `SessionBusy` if the session is in a turn, or its
+        agent is being built.
+        """
         if agent is None:
             msg = "adopt() needs an agent, not None"
             raise TypeError(msg)
@@ -244,7 +273,7 @@ class Greenroom:
     # Settings.
 
     def settings(self, key: str) -> Settings:
-        """Return a session's settings: a mapping that outlives agents and ends with the session."""
+        """Return a session's settings: a mapping that outlives its agents and ends with the session."""
         check_key(key)
 
         def use(method: str, *args: Any) -> Any:
@@ -253,27 +282,27 @@ class Greenroom:
         return Settings(key, use)
 
     def configure(self, **changes: Any) -> Policy:
-        """Change the policy of the running room. It takes effect at once. Returns the new policy."""
+        """Change figures of the policy, such as `cap=64`, at once. Returns the new policy."""
         return cast("Policy", self._line.require(Configure(changes=changes)))
 
     @property
     def store(self) -> Any:
-        """The store that the room was given, or has opened. `None`: it has none."""
+        """The store that the room was given, or has opened. `None` if it has none."""
         return None if self._context.books is None else self._context.books.store
 
     @property
     def policy(self) -> Policy:
-        """The policy as it is now."""
+        """The current policy."""
         return self._context.policy
 
     # What is going on.
 
     def stats(self) -> RoomStats:
-        """Count."""
+        """Return the room's counters. Those of a closed room are the last ones."""
         return self._ending.stats()
 
     def snapshot(self) -> tuple[SessionRow, ...]:
-        """Return a row for each session, with an agent or without."""
+        """Return a row for each session that the room knows, with an agent or without."""
         cards = list(self._context.cards.values())
         asked = [card.ref.ask(DescribeSession(), block=False) for card in cards]
         rows: list[SessionRow] = []
@@ -285,7 +314,10 @@ class Greenroom:
         return tuple(rows)
 
     def explain(self, key: str) -> Explanation:
-        """Say why a session is live or not, what keeps it, and what is uncommitted."""
+        """Explain why a session is live or not, what keeps it, and what is uncommitted.
+
+        `print(room.explain(key))` shows sentences for people; `.session` has the figures.
+        """
         row, books = self._line.ask_session(key, DescribeSession()), self._context.books
         return explain(
             key,
@@ -298,11 +330,12 @@ class Greenroom:
         )
 
     def events(self, callback: Callable[[Event], Any], *, hits: bool = True) -> Callable[[], None]:
-        """Call back with every event from now on, in order, on a thread of its own. Returns a function
-        that ends it. A slow or failing callback delays nobody.
+        """Call `callback(event)` for every event from now on. Returns a function that stops this.
 
-        Nearly all events are turns that found their agent. With `hits=False` these are left out, and
-        warm turns pay nothing for the listener."""
+        Events come in order, on a thread of their own: a slow or failing callback delays nobody. Most of
+        them are cache hits, turns that found their agent. `hits=False` leaves these out, and then a
+        listener does not slow down warm turns.
+        """
         check_function("the callback", "a function of an event", callback)
         if is_async(callback):
             msg = "events() needs a plain function: have it hand the event to your loop"
@@ -315,9 +348,10 @@ class Greenroom:
         return stop
 
     def settle(self, timeout: float | None = 5.0) -> bool:
-        """Wait until no build, commit, release or close is under way, or raise `NotSettled`.
+        """Wait until no build, commit, release or close is under way. Raises `NotSettled` on timeout.
 
-        Turns in progress and pauses between tries of a commit do not count."""
+        It does not wait for running turns, nor for the pause before a failed commit is retried.
+        """
         try:
             return self._line.ask(SettleRoom(), True, timeout=timeout)
         except pykka.Timeout:
@@ -333,10 +367,10 @@ class Greenroom:
         return cast("SupervisorProxy", self._line.supervisor.proxy())
 
     def session(self, key: str) -> SessionProxy:
-        """A session's actor, as a typed pykka proxy: `await room.session(key).commit()`.
+        """Return a session's actor as a typed pykka proxy: `await room.session(key).commit()`.
 
-        It is started if need be. An actor that ends (its session was ended, or there is nothing to
-        remember about it) answers with `ActorDeadError` afterwards: get the proxy again.
+        The actor is started if there is none. It stops when its session is ended, or when there is
+        nothing left to remember about it. Its proxy then raises `ActorDeadError`: get another one.
         """
         check_key(key)
         session = self._line.find(key)
@@ -347,12 +381,16 @@ class Greenroom:
     # The end.
 
     def drain(self, deadline: float = 30.0) -> DrainReport:
-        """Begin no turn any more; let running turns and commits end, until `deadline` seconds from now;
-        commit what is uncommitted; close every agent. Returns within a second of the deadline."""
+        """Refuse new turns, let running turns and commits finish, commit the rest, close every agent.
+
+        Running turns have `deadline` seconds to finish. The call returns at most one second after that,
+        whatever hangs, with a report of the sessions that were committed, failed or abandoned. Another
+        call returns the same report.
+        """
         return self._ending.drain(deadline)
 
     def close(self, deadline: float = 30.0) -> DrainReport:
-        """Drain the room, and end its actors and threads. Closing twice is fine."""
+        """Drain the room, then stop its actors and threads. Closing twice is fine."""
         report = self.drain(deadline)
         self._ending.shut()
         return report
