@@ -208,7 +208,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
-    kind: type[Any] = type(value)
+    kind = _kind(value)
     if issubclass(kind, str):
         msg = f"{name} of the spec is a single str, each letter of it a name: give a list of names"
         raise TypeError(msg)
@@ -226,6 +226,11 @@ def _mapping(name: str, value: Any) -> Mapping[Any, Any]:
         msg = f"{name} of the spec must be a mapping or None, not {type(value).__name__}"
         raise TypeError(msg)
     return value  # type: ignore[no-any-return]  # just looked
+
+
+def _kind(value: object) -> type[Any]:
+    """The class that it has, not one that it claims to have: a mock claims anything."""
+    return type(value)
 
 
 def _shown(key: object) -> str:
@@ -279,7 +284,7 @@ def _read(value: Any, path: Path) -> Read:
     if len(path) > DEEPEST:
         msg = f"{''.join(path[:4])}… of the spec goes deeper than {DEEPEST} levels, or contains itself"
         raise ValueError(msg)
-    kind: type[Any] = type(value)  # and not the one that it claims to have: a mock claims anything
+    kind = _kind(value)
     if kind in WRITTEN:
         return value, _plain(value, kind)
     if issubclass(kind, Enum):
@@ -318,7 +323,7 @@ def _read(value: Any, path: Path) -> Read:
 
 
 def _read_record(value: Any, path: Path) -> Read:
-    kind: type[Any] = type(value)
+    kind = _kind(value)
     if not kind.__dataclass_params__.frozen:
         msg = (
             f"{''.join(path)} of the spec is a {kind.__name__}, a dataclass that can change: declare it "
