@@ -1,15 +1,15 @@
 """The line from a room to its actors: how it asks the supervisor and the sessions.
 
-A session may end while a message is on its way to it. Whoever asked gets `ActorDeadError` then, and asks
-the supervisor for the session of that key: the supervisor knows of the end, or hears of it first, and so
-never names the one that is gone.
+A session may end while a message is on its way to it. The caller then gets `ActorDeadError`, and asks
+the supervisor for the session of that key. The supervisor knows of the end, or hears of it first, and so
+never names the session that has ended.
 
-A turn must not stay held, whatever goes wrong on the way. Who stops waiting for one (a Ctrl-C, a
-cancelled task) cannot know whether it was granted meanwhile, and tells the session that it is not
-wanted: that is right in both cases. Who gives one back and hears that the session failed on that says it
-once more, as a notice: then a restarted session is handed it.
+A turn must not stay held, whatever goes wrong on the way. A caller that stops waiting for one (a Ctrl-C,
+a cancelled task) cannot know whether it was granted meanwhile. It tells the session to withdraw the
+turn, which is right in both cases. A caller that gives a turn back and hears that the session failed on
+this sends it once more, as a notice: a restarted session is handed its notices.
 
-When there is nobody left to ask, the room is closed, and says why.
+When no actor is left to ask, the room is closed, and says why.
 """
 
 from __future__ import annotations
@@ -85,19 +85,23 @@ class Line:
     # Turns that take more than a warm step.
 
     def begin(self, key: str, request: BeginTurn) -> TurnGranted:
+        """Begin a turn. The agent is built on this thread if the session says so."""
         session, answer = take(self._ask_session(key, request, True), gives_way=False)
         if isinstance(answer, BuildHere):
             answer = SlowWork(self._context, key, session).build_here(request, answer)
         return cast("TurnGranted", answer)
 
     async def begin_async(self, key: str, request: BeginTurn) -> TurnGranted:
+        """Begin a turn of a task."""
         _, answer = await take_async(self._ask_session(key, request, True))
         return cast("TurnGranted", answer)
 
     def end(self, key: str, end: EndTurn) -> int | None:
+        """Give a turn back. Returns the session's generation; `None` if that is not known."""
         return take(self._end(key, self.find(key), end))
 
     async def end_async(self, key: str, end: EndTurn) -> int | None:
+        """Give a turn of a task back."""
         session = self.find(key)
         try:
             return await take_async(self._end(key, session, end))
@@ -109,7 +113,7 @@ class Line:
             raise
 
     def withdraw(self, key: str, turn: object) -> None:
-        """Whether it was granted meanwhile or not: the turn is not held any more."""
+        """Give up a turn that may have been granted meanwhile, or may not."""
         _tell(self.find(key), WithdrawTurn(turn=turn))
 
     # The steps of these, for a thread and for a task.
@@ -134,7 +138,7 @@ class Line:
         return None, None
 
     def _end(self, key: str, session: ActorRef[Session] | None, end: EndTurn) -> Steps[int | None]:
-        if self.closed is FORKED:
+        if self.closed == FORKED:
             return None  # the turn is the parent's
         try:
             if session is not None:
