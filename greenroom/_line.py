@@ -10,6 +10,10 @@ turn, which is right in both cases. A caller that gives a turn back and hears th
 this sends it once more, as a notice: a restarted session is handed its notices.
 
 When no actor is left to ask, the room is closed, and says why.
+
+A thread and a task differ in how they wait, so that `open()`, `begin()` and `end()` have a twin each.
+One generator for both, which yields what to ask and is sent the answer, was tried: every turn that takes
+a message became slower by more than a twentieth.
 """
 
 from __future__ import annotations
@@ -21,7 +25,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
-from greenroom._steps import Steps, take, take_async
 from greenroom.actors import GreenroomError, NotRecorded, RoomClosed, RuntimeClosed
 from greenroom.actors.session.slow_work import SlowWork
 from greenroom.messages import BuildHere, GiveBackTurn, OpenSession, WithdrawTurn
@@ -74,39 +77,77 @@ class Line:
 
     def open(self, key: str) -> ActorRef[Session]:
         """Have the supervisor name the session of a key, or start one."""
-        return take(self._open(key))
+        try:
+            return cast("ActorRef[Session]", self.supervisor.ask(OpenSession(key=key)))
+        except (pykka.ActorDeadError, RuntimeClosed) as error:
+            raise RoomClosed(self.closed or CLOSED, key) from error
+
+    async def open_async(self, key: str) -> ActorRef[Session]:
+        """`open()` for a task."""
+        opened = self.supervisor.ask(OpenSession(key=key), block=False)
+        try:
+            return cast("ActorRef[Session]", await opened)
+        except (pykka.ActorDeadError, RuntimeClosed) as error:
+            raise RoomClosed(self.closed or CLOSED, key) from error
 
     def ask_session(self, key: str, request: Request[T], *, create: bool = False) -> T | None:
         """Ask a session; `None` if there is none, unless it is to be created."""
         check_key(key)
-        _, answer = take(self._ask_session(key, request, create))
-        return cast("T | None", answer)
+        session = self.find(key)
+        while session is not None or create:
+            session = session or self.open(key)
+            try:
+                return cast("T", session.ask(request))
+            except pykka.ActorDeadError:  # it ended before it came to this
+                session = None
+        return None
 
     # Turns that take more than a warm step.
 
     def begin(self, key: str, request: BeginTurn) -> TurnGranted:
         """Begin a turn. The agent is built on this thread if the session says so."""
-        session, answer = take(self._ask_session(key, request, True), gives_way=False)
+        session = self.find(key) or self.open(key)
+        while True:
+            try:
+                answer = session.actor_inbox.ask(request, gives_way=False)
+                break
+            except pykka.ActorDeadError:
+                # It ended before it came to this. The supervisor knows, or hears of it first.
+                session = self.open(key)
         if isinstance(answer, BuildHere):
             answer = SlowWork(self._context, key, session).build_here(request, answer)
         return cast("TurnGranted", answer)
 
     async def begin_async(self, key: str, request: BeginTurn) -> TurnGranted:
-        """Begin a turn of a task."""
-        _, answer = await take_async(self._ask_session(key, request, True))
-        return cast("TurnGranted", answer)
+        """`begin()` for a task, which builds nothing itself."""
+        session = self.find(key) or await self.open_async(key)
+        while True:
+            try:
+                return cast("TurnGranted", await session.ask(request, block=False))
+            except pykka.ActorDeadError:
+                session = await self.open_async(key)
 
     def end(self, key: str, end: EndTurn) -> int | None:
         """Give a turn back. Returns the session's generation; `None` if that is not known."""
-        return take(self._end(key, self.find(key), end))
+        session = self._find_holder(key)
+        if session is None:
+            return None
+        try:
+            return cast("int | None", session.actor_inbox.ask(end))
+        except Exception as error:
+            self._insist(key, session, end, error)
+            return None
 
     async def end_async(self, key: str, end: EndTurn) -> int | None:
-        """Give a turn of a task back."""
-        session = self.find(key)
+        """`end()` for a task."""
+        session = self._find_holder(key)
+        if session is None:
+            return None
         try:
-            return await take_async(self._end(key, session, end))
-        except Exception:
-            raise
+            return cast("int | None", await session.ask(end, block=False))
+        except Exception as error:
+            self._insist(key, session, end, error)
+            return None
         except BaseException:
             # Cancelled: whatever the answer will be, nobody hears it.
             _tell(session, GiveBackTurn(end=end))
@@ -116,48 +157,24 @@ class Line:
         """Give up a turn that may have been granted meanwhile, or may not."""
         _tell(self.find(key), WithdrawTurn(turn=turn))
 
-    # The steps of these, for a thread and for a task.
-
-    def _open(self, key: str) -> Steps[ActorRef[Session]]:
-        try:
-            return cast("ActorRef[Session]", (yield self.supervisor, OpenSession(key=key)))
-        except (pykka.ActorDeadError, RuntimeClosed) as error:
-            raise RoomClosed(self.closed or CLOSED, key) from error
-
-    def _ask_session(self, key: str, request: Any, create: bool) -> Steps[tuple[Any, Any]]:
-        """The session that has answered, and its answer. Both are `None` if there is none."""
-        session = self.find(key)
-        while session is not None or create:
-            if session is None:
-                session = yield from self._open(key)
-            try:
-                return session, (yield session, request)
-            except pykka.ActorDeadError:
-                # It ended before it came to this. The supervisor knows, or hears of it first.
-                session = None
-        return None, None
-
-    def _end(self, key: str, session: ActorRef[Session] | None, end: EndTurn) -> Steps[int | None]:
+    def _find_holder(self, key: str) -> ActorRef[Session] | None:
+        """The session to give a turn back to."""
         if self.closed == FORKED:
             return None  # the turn is the parent's
-        try:
-            if session is not None:
-                return cast("int | None", (yield session, end))
-        except GreenroomError:
-            raise  # it is over, and this is what came of it
-        except pykka.ActorDeadError:
-            pass
-        except Exception as error:
-            self._insist(session, end, error)
-            return None
-        logger.warning(
-            "A turn of %r was given back after its session was closed by force. It is not counted", key
-        )
-        return None
+        session = self.find(key)
+        if session is None:
+            _warn_too_late(key)
+        return session
 
-    def _insist(self, session: ActorRef[Session] | None, end: EndTurn, error: Exception) -> None:
-        """The session could not handle it, and said so. As a notice, it is its supervisor's business:
-        the session is restarted, and does not get away without handling it."""
+    def _insist(self, key: str, session: ActorRef[Session], end: EndTurn, error: Exception) -> None:
+        """Deal with the answer that a turn could not be given back, or not as it should be."""
+        if isinstance(error, GreenroomError):
+            raise error  # it is over, and this is what came of it
+        if isinstance(error, pykka.ActorDeadError):
+            _warn_too_late(key)
+            return
+        # The session failed on it. As a notice, it is its supervisor's business: the session is
+        # restarted, and does not get away without handling it.
         _tell(session, GiveBackTurn(end=end))
         books = self._context.books
         if books is not None and books.ledger and end.completed:
@@ -178,6 +195,12 @@ def _tell(session: ActorRef[Session] | None, message: Any) -> None:
             session.tell(message)
     except pykka.ActorDeadError:
         pass
+
+
+def _warn_too_late(key: str) -> None:
+    logger.warning(
+        "A turn of %r was given back after its session was closed by force. It is not counted", key
+    )
 
 
 _open_lines: weakref.WeakSet[Line] = weakref.WeakSet()
