@@ -105,6 +105,9 @@ def duration(seconds: float) -> str:
 @contextmanager
 def progress_bar(label: str, *, unit: str, shown: bool = True) -> Iterator[Progress]:
     """Show a bar on stderr while the block runs, if that is a terminal. It leaves nothing behind."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
     from rich import progress
 
     amount = "{task.completed:,.0f} " + unit
@@ -115,7 +118,6 @@ def progress_bar(label: str, *, unit: str, shown: bool = True) -> Iterator[Progr
         progress.TimeRemainingColumn(compact=True),
         console=console(sys.stderr),
         transient=True,
-        disable=not shown or not sys.stderr.isatty(),
     )
     with bars:
         bar = bars.add_task(label, total=None)

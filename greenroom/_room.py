@@ -113,10 +113,10 @@ class Greenroom:
         self.runtime = Runtime(name="greenroom") if runtime is None else runtime
         self._prepare = prepare
         own = ExitStack()
-        books = _keep_books(store, durability, own)
+        self._books = _keep_books(store, durability, own)
         if runtime is None:
             own.callback(self.runtime.close, timeout=1.0)
-        self._context = RoomContext(self.runtime, build, policy, hooks or AgentHooks(), books)
+        self._context = RoomContext(self.runtime, build, policy, hooks or AgentHooks(), self._books)
         root = self.runtime.start(RootSupervisor, self._context, resident)
         self._line = Line(self._context, root.proxy().start_supervisor().get())
         self._ending = Ending(self._context, self._line, root, own)
@@ -149,7 +149,7 @@ class Greenroom:
                 `TurnTimeout` is raised.
             ephemeral: do not count the turn as completed.
         """
-        if key.__class__ is not str or not key:
+        if not isinstance(key, str) or not key:
             check_key(key)
         if session_id is None:
             session_id = key
@@ -161,7 +161,7 @@ class Greenroom:
             raise ValueError(msg)
         if timeout is not None:
             check_wait("timeout", timeout)
-        if self._context.books is not None:
+        if self._books is not None:
             check_names(key, session_id)
         if self._line.closed:
             raise RoomClosed(self._line.closed, key)
@@ -259,7 +259,7 @@ class Greenroom:
         if agent is None:
             msg = "adopt() needs an agent, not None"
             raise TypeError(msg)
-        if self._context.books is not None:
+        if self._books is not None:
             check_names(key, session_id or key)
         request = AdoptAgent(
             agent=agent,
@@ -288,7 +288,7 @@ class Greenroom:
     @property
     def store(self) -> Any:
         """The store that the room was given, or has opened. `None` if it has none."""
-        return None if self._context.books is None else self._context.books.store
+        return None if self._books is None else self._books.store
 
     @property
     def policy(self) -> Policy:
@@ -318,7 +318,7 @@ class Greenroom:
 
         `print(room.explain(key))` shows sentences for people; `.session` has the figures.
         """
-        row, books = self._line.ask_session(key, DescribeSession()), self._context.books
+        row, books = self._line.ask_session(key, DescribeSession()), self._books
         return explain(
             key,
             row,
