@@ -106,7 +106,7 @@ def duration(seconds: float) -> str:
 def progress_bar(label: str, *, unit: str, shown: bool = True) -> Iterator[Progress]:
     """Show a bar on stderr while the block runs, if that is a terminal. It leaves nothing behind."""
     if not shown or not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield lambda *_: None
         return
     from rich import progress
 
