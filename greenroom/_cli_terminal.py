@@ -106,7 +106,7 @@ def duration(seconds: float) -> str:
 def progress_bar(label: str, *, unit: str, shown: bool = True) -> Iterator[Progress]:
     """Show a bar on stderr while the block runs, if that is a terminal. It leaves nothing behind."""
     if not shown or not sys.stderr.isatty():
-        yield lambda *_: None
+        yield _ignore
         return
     from rich import progress
 
@@ -122,3 +122,7 @@ def progress_bar(label: str, *, unit: str, shown: bool = True) -> Iterator[Progr
     with bars:
         bar = bars.add_task(label, total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total)
+
+
+def _ignore(done: int, total: int | None) -> None:
+    """Take the place of a bar that nobody would see."""
