@@ -16,6 +16,7 @@ Further commands come from entry points of the group `greenroom.commands`, of wh
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -56,7 +57,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line; return what to exit with, or raise `SystemExit` with it as Typer does."""
     for stream in (sys.stdout, sys.stderr):
         # In a locale without the character, show its number rather than fail.
-        getattr(stream, "reconfigure", _ignore)(errors="backslashreplace")
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     add_plugins(app, arguments)
     try:
         app(args=list(arguments), prog_name="greenroom")
@@ -64,7 +66,3 @@ def run(arguments: Sequence[str]) -> int:
         say(f"greenroom: {failure}", style="red")
         return failure.exit_code
     return 0
-
-
-def _ignore(**_: str) -> None:
-    """Take the place of a method that somebody's replacement of a stream has not got."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from greenroom._cli_terminal import CommandFailed, count, plain, say, size, write_json
+from greenroom._cli_terminal import CommandFailed, count, plain, say, write_json
 from greenroom._cli_transfer import PIPE, export_to, import_from, readable
 
 if TYPE_CHECKING:
@@ -33,15 +33,40 @@ commands = typer.Typer(
     "postgresql://user@host/name.",
 )
 
+
+def _check_url(url: str) -> str:
+    """Refuse what is no URL of a store that outlives this command."""
+    if not url:
+        msg = f"which store? Say --store URL or set {VARIABLE}, for instance to sqlite:///greenroom.db"
+        raise CommandFailed(msg, exit_code=2)
+    if find_spec("sqlalchemy") is None:
+        msg = "a store needs SQLAlchemy: pip install 'greenroom[store]'"
+        raise CommandFailed(msg, exit_code=2)
+    from greenroom.store._url import is_memory, parse_url
+
+    with _failures():
+        in_memory = is_memory(parse_url(url))
+    if in_memory:
+        raise CommandFailed("a store in memory ends with its process: name a file", exit_code=2)
+    return url
+
+
 Url = Annotated[
-    str | None,
-    typer.Option("--store", metavar="URL", help="Which store.", envvar=VARIABLE, show_default=False),
+    str,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Which store.",
+        envvar=VARIABLE,
+        show_default=False,
+        callback=_check_url,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 
 
 @commands.command()
-def info(url: Url = None, as_json: AsJson = False) -> None:
+def info(url: Url = "", as_json: AsJson = False) -> None:
     """Show what is in the store, and which rooms work with it."""
     from greenroom._cli_store_views import show_info
 
@@ -54,7 +79,7 @@ def info(url: Url = None, as_json: AsJson = False) -> None:
 
 
 @commands.command()
-def check(url: Url = None, as_json: AsJson = False) -> None:
+def check(url: Url = "", as_json: AsJson = False) -> None:
     """Look for damage. Exit code 1 if there is any."""
     with opened(url) as store:
         problems = store.check()
@@ -69,7 +94,7 @@ def check(url: Url = None, as_json: AsJson = False) -> None:
 
 @commands.command()
 def dirty(
-    url: Url = None,
+    url: Url = "",
     dead: Annotated[bool, typer.Option("--dead", help="Only dead letters: given up.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=9_999, metavar="N", help="At most so many.")] = 50,
     after: Annotated[
@@ -102,7 +127,7 @@ def retry(
     session_ids: Annotated[
         list[str] | None, typer.Argument(metavar="SESSION_ID…", show_default=False)
     ] = None,
-    url: Url = None,
+    url: Url = "",
     everything: Annotated[bool, typer.Option("--all", help="All that failed.")] = False,
 ) -> None:
     """Let commits that failed be tried again at once, dead letters too.
@@ -126,13 +151,15 @@ def retry(
 
 
 @commands.command()
-def vacuum(url: Url = None) -> None:
+def vacuum(url: Url = "") -> None:
     """Reclaim the space of what was deleted."""
+    from rich.filesize import decimal
+
     with opened(url) as store:
         before = store.counts().size
         store.vacuum()
         after = store.counts().size
-    typer.echo(f"{size(before)} before, {size(after)} after.")
+    typer.echo(f"{decimal(before)} before, {decimal(after)} after.")
 
 
 @commands.command()
@@ -140,7 +167,7 @@ def export(
     path: Annotated[
         Path, typer.Argument(metavar="FILE", help="- is stdout.", show_default=False)
     ] = PIPE,
-    url: Url = None,
+    url: Url = "",
     force: Annotated[bool, typer.Option("--force", help="Replace the file if there is one.")] = False,
 ) -> None:
     """Write the whole store as JSON lines, to a file or to stdout.
@@ -154,61 +181,42 @@ def export(
 @commands.command("import")
 def import_(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="- is stdin.", show_default=False)],
-    url: Url = None,
+    url: Url = "",
 ) -> None:
     """Read what export wrote into a store, which is made if there is none.
 
     Each session comes in whole or not at all. One that is there already is refused.
     """
-    _chosen(url)
     with readable(path) as source, opened(url, create=True) as store:
         import_from(store, source)
 
 
 @contextmanager
-def opened(url: str | None, *, create: bool = False) -> Iterator[Store]:
+def opened(url: str, *, create: bool = False) -> Iterator[Store]:
     """Open the store for the block. Whatever is wrong with it, then or within, is `CommandFailed`."""
-    chosen = _chosen(url)
-    from greenroom.store import StoreError, UnknownSession, open_store
+    from greenroom.store import open_store
     from greenroom.store._maintenance import is_there
+    from greenroom.store._url import parse_url, show_url
+
+    with _failures():
+        if not create and not is_there(url):
+            shown = show_url(parse_url(url))
+            msg = f"there is no store at {shown}: check the URL (a room makes one, or import)"
+            raise CommandFailed(msg)
+        with open_store(url) as store:
+            yield store
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Make `CommandFailed` of what a store raises."""
+    from greenroom.store import StoreError, UnknownSession
 
     try:
-        if not create and not is_there(chosen):
-            msg = f"there is no store at {_shown(chosen)}: check the URL (a room makes one, or import)"
-            raise CommandFailed(msg)
-        with open_store(chosen) as store:
-            yield store
+        yield
     except UnknownSession as error:
         raise CommandFailed(f"there is no session {error.session_id!r} in the store") from error
     except StoreError as error:
         raise CommandFailed(str(error)) from error
     except (ModuleNotFoundError, ValueError) as error:
         raise CommandFailed(str(error), exit_code=2) from error
-
-
-def _chosen(url: str | None) -> str:
-    """The URL, if it is one of a store that outlives this command."""
-    if not url:
-        msg = f"which store? Say --store URL or set {VARIABLE}, for instance to sqlite:///greenroom.db"
-        raise CommandFailed(msg, exit_code=2)
-    if find_spec("sqlalchemy") is None:
-        msg = "a store needs SQLAlchemy: pip install 'greenroom[store]'"
-        raise CommandFailed(msg, exit_code=2)
-    from greenroom.store import StoreError
-    from greenroom.store._url import is_memory, parse_url
-
-    try:
-        in_memory = is_memory(parse_url(url))
-    except StoreError as error:
-        raise CommandFailed(str(error)) from error
-    except ValueError as error:
-        raise CommandFailed(str(error), exit_code=2) from error
-    if in_memory:
-        raise CommandFailed("a store in memory ends with its process: name a file", exit_code=2)
-    return url
-
-
-def _shown(url: str) -> str:
-    from greenroom.store._url import parse_url, show_url
-
-    return show_url(parse_url(url))

@@ -7,10 +7,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich import box
+from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from greenroom._cli_terminal import console, count, duration, plain, size
+from greenroom._cli_terminal import console, count, duration, plain
 
 if TYPE_CHECKING:
     from greenroom.store import RoomRow, SessionRow, StoreInfo
@@ -29,7 +30,7 @@ def show_info(url: str, info: StoreInfo, rooms: Sequence[RoomRow], *, now: float
     for name, value in (
         ("store", plain(url)),
         ("schema", f"version {info.schema_version}"),
-        ("size", size(info.size)),
+        ("size", decimal(info.size)),
         ("sessions", f"{info.sessions:,}" + (f", {info.ended:,} of them ended" if info.ended else "")),
         ("messages", f"{info.messages:,}"),
         ("uncommitted", _uncommitted(info)),

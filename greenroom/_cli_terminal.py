@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+import typer
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -25,7 +27,6 @@ __all__ = [
     "plain",
     "progress_bar",
     "say",
-    "size",
     "write_json",
 ]
 
@@ -62,8 +63,7 @@ def say(text: str, *, style: str | None = None) -> None:
 
 def write_json(value: Any) -> None:
     """Write one JSON document to stdout."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
-    sys.stdout.flush()
+    typer.echo(json.dumps(value, indent=2))
 
 
 def plain(text: str) -> str:
@@ -85,20 +85,6 @@ def count(number: int, one: str, many: str | None = None) -> str:
     ('1 turn', '1,200 turns')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def size(octets: int) -> str:
-    """Say how large.
-
-    >>> size(900), size(1_234_567)
-    ('900 B', '1.2 MB')
-    """
-    amount = float(octets)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000 or unit == "GB":
-            break
-        amount /= 1000
-    return f"{octets} B" if unit == "B" else f"{amount:,.1f} {unit}"
 
 
 def duration(seconds: float) -> str:
@@ -124,21 +110,19 @@ def progress_bar(label: str, *, unit: str, shown: bool = True) -> Iterator[Progr
         return
     from rich import progress
 
-    columns = (
+    amount = "{task.completed:,.0f} " + unit
+    bars = progress.Progress(
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
-        progress.TextColumn("{task.fields[done]}"),
+        progress.FileSizeColumn() if unit == "bytes" else progress.TextColumn(amount),
         progress.TimeRemainingColumn(compact=True),
+        console=console(sys.stderr),
+        transient=True,
     )
-    with progress.Progress(*columns, console=console(sys.stderr), transient=True) as bars:
-        bar = bars.add_task(label, total=None, done="")
-
-        def tell(done: int, total: int | None) -> None:
-            shown = size(done) if unit == "bytes" else f"{done:,} {unit}"
-            bars.update(bar, completed=done, total=total, done=shown)
-
-        yield tell
+    with bars:
+        bar = bars.add_task(label, total=None)
+        yield lambda done, total: bars.update(bar, completed=done, total=total)
 
 
 def _ignore(done: int, total: int | None) -> None:
-    """Take the place of a bar where nobody would see it."""
+    """Take the place of a bar that nobody would see."""

@@ -11,17 +11,15 @@ if TYPE_CHECKING:
     from greenroom.actors import Policy
     from greenroom.messages import SessionRow
 
-__all__ = ["Explanation", "Position"]
+__all__ = ["Explanation", "explain"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """Where a session stands in the order of use."""
-
-    cached: int
-    cap: int | None
-    place: int | None
-    """1 is the least recently used. `None`: it has no agent."""
+STATES = {
+    "failed": "Its actor failed too often. It takes no turn until it is ended with room.end().",
+    "in turn": "Its agent is in a turn, and cannot be released or closed until that ends.",
+    "entering": "Its next turn is about to begin: the store is being asked whether it may.",
+    "building": "Its agent is being built.",
+}
+"""What is said of a session that is in one of these. In any other it depends on its agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +42,26 @@ class Explanation:
 def explain(
     key: str,
     row: SessionRow | None,
-    position: Position,
+    *,
+    cached: Sequence[str],
     policy: Policy,
     draining: bool,
-    owner: str | None = None,
-    stored: Sequence[Any] = (),
+    owner: str | None,
+    stored: Sequence[Any],
 ) -> Explanation:
-    """Put what session, supervisor and store know into sentences. `owner` is what this room is called in
-    the store, `stored` the key's session ids there."""
+    """Put what session, supervisor and store know into sentences.
+
+    `cached` are the keys that have an agent, least recently used first. `owner` is what this room is
+    called in the store, `stored` the key's session ids there.
+    """
     ledger = _about_ledger(stored, owner)
     if row is None:
         why = ("There is no such session. Its next turn begins one, and builds an agent.", *ledger)
         return Explanation(key=key, known=False, state="unknown", why=why, session=None)
-    sentences = [*_about_agent(row, policy), *_about_order(position), *_about_work(row)]
+    sentences = [STATES.get(row.state) or _about_agent(row, policy.idle_ttl)]
+    if key in cached:
+        sentences.append(_about_order(cached.index(key) + 1, len(cached), policy.cap))
+    sentences += _about_work(row)
     if row.holder is not None and row.holder != owner:
         sentences.append(f"{row.holder}, another room, was last seen in a turn of it.")
     sentences += ledger
@@ -67,35 +72,25 @@ def explain(
     return Explanation(key=key, known=True, state=row.state, why=tuple(sentences), session=row)
 
 
-def _about_agent(row: SessionRow, policy: Policy) -> list[str]:
-    if row.state == "failed":
-        return ["Its actor failed too often. It takes no turn until it is ended with room.end()."]
-    if row.state == "in turn":
-        return ["Its agent is in a turn, and cannot be released or closed until that ends."]
-    if row.state == "entering":
-        return ["Its next turn is about to begin: the store is being asked whether it may."]
-    if row.state == "building":
-        return ["Its agent is being built."]
+def _about_agent(row: SessionRow, idle_ttl: float | None) -> str:
     if not row.cached:
         last = "" if row.last_reason is None else f" The last one was let go: {row.last_reason}."
-        return [f"It has no agent in memory; its next turn builds one.{last}"]
+        return f"It has no agent in memory; its next turn builds one.{last}"
     if row.idle_seconds is None:
-        return ["Its agent was adopted and not used since: no activity is known, so no sweep finds it."]
-    if policy.idle_ttl is None:
-        return [f"Its agent has been idle for {row.idle_seconds:.0f} s. There is no idle_ttl."]
-    left = policy.idle_ttl - row.idle_seconds
+        return "Its agent was adopted and not used since: no activity is known, so no sweep finds it."
+    idle = f"Its agent has been idle for {row.idle_seconds:.0f} s."
+    if idle_ttl is None:
+        return f"{idle} There is no idle_ttl."
+    left = idle_ttl - row.idle_seconds
     until = f"in {left:.0f} s" if left > 0 else "at the next sweep"
-    return [f"Its agent has been idle for {row.idle_seconds:.0f} s. It is released {until} (idle_ttl)."]
+    return f"{idle} It is released {until} (idle_ttl)."
 
 
-def _about_order(position: Position) -> list[str]:
-    if position.place is None:
-        return []
-    where = f"It is number {position.place} of {position.cached} in the order of use"
-    if position.cap is None:
-        return [f"{where}; there is no cap."]
-    beyond = position.place <= position.cached - position.cap
-    return [f"{where}; the cap is {position.cap}{': it is beyond it' if beyond else ''}."]
+def _about_order(place: int, cached: int, cap: int | None) -> str:
+    where = f"It is number {place} of {cached} in the order of use"
+    if cap is None:
+        return f"{where}; there is no cap."
+    return f"{where}; the cap is {cap}{': it is beyond it' if place <= cached - cap else ''}."
 
 
 def _about_ledger(stored: Sequence[Any], owner: str | None) -> list[str]:

@@ -54,7 +54,7 @@ def greenroom_room(greenroom_build: Any, greenroom_clock: Any) -> Iterator[Calla
 
     yield open_room
     for room, own in opened:
-        drained = room._start_drain(5.0)
+        drained = room._ending.start_drain(5.0)
         while drained is not None and not drained.done():
             try:
                 drained.get(timeout=0.05)

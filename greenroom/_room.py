@@ -1,18 +1,19 @@
 """The room: what a gateway embeds.
 
-Below it are two layers: `_room_calls`, how it asks its actors, and `_room_end`, how it ends.
+It has two parts: a `Line` to its actors, which asks them, and an `Ending`, which drains and closes.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import pykka
 
-from greenroom._explanation import Explanation, Position, explain
-from greenroom._room_calls import bad_key
-from greenroom._room_end import RoomEnd
+from greenroom._ending import Ending
+from greenroom._explanation import Explanation, explain
+from greenroom._line import Line, check_key
 from greenroom._spec import AgentSpec, signature_of
 from greenroom._stores import open_store
 from greenroom._turn import Turn
@@ -45,7 +46,6 @@ from greenroom.supervisor import RootSupervisor, resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     from greenroom._proxies import SessionProxy, SupervisorProxy
     from greenroom.messages import Event
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 __all__ = ["Greenroom"]
 
 
-class Greenroom(RoomEnd):
-    """Keeps the live agents of a gateway: one actor a session, a bounded number of agents in memory.
+class Greenroom:
+    """Keeps the live agents of a gateway: one actor for each session, and a bounded number of agents.
 
         room = Greenroom(build, policy=Policy(cap=128, idle_ttl=3600.0))
 
@@ -64,8 +64,15 @@ class Greenroom(RoomEnd):
         async with room.turn("telegram:12345", spec) as turn:    # on an event loop
             reply = await turn.agent.arun(text)
 
-    `build(context)` makes an agent, sync or async. Leaving the room (`with`, `async with`, or `close()`)
-    drains it: what is uncommitted is committed, and every agent is closed.
+    `build(context)` makes an agent; it may be sync or async. The room caches the agent for the next turn
+    of the same key, and releases agents that are idle or beyond the cap, never one that is in a turn.
+
+    A room is a context manager itself. Leaving it (`with`, `async with`, or `close()`) drains it:
+    running turns may finish, uncommitted turns are committed, and every agent is closed.
+
+    All methods may be called from any thread. `commit()`, `settle()`, `drain()` and `close()` may block
+    for long: on an event loop, leave the room with `async with`, and for the others await the proxies
+    (`session()`, `supervisor`).
     """
 
     def __init__(
@@ -82,20 +89,21 @@ class Greenroom(RoomEnd):
         """Open a room.
 
         Args:
-            build: makes an agent from a `BuildContext`. May be slow, may raise, may be async.
-            policy: the bounds; see `Policy`.
-            store: where transcripts and the ledger of completed turns are: a URL
+            build: makes an agent from a `BuildContext`. It may be slow, may raise and may be async.
+            policy: the bounds and timeouts; see `Policy`.
+            store: holds transcripts and the ledger of completed turns. Either a URL
                 (`sqlite:///greenroom.db`, `postgresql://…`), which the room opens and closes, or an
-                object with the methods of `greenroom.store.Store`. Passed on to `build` as
+                object with the methods of `greenroom.store.Store`. `build` finds it in
                 `context.store`.
-            durability: what a completed turn survives, once its `with` block is left. `full`: the end
-                of the process and a power cut. `normal`: the end of the process, by SIGKILL too; a
-                power cut may cost the last moments. `off`: neither; the room then only reads the store,
-                to see whether others have written, and does not keep two rooms apart.
-            hooks: functions in the place of the agents' own methods; see `AgentHooks`.
-            prepare: called as `prepare(agent, turn)` before every turn, reused agent or not: for what
-                changes from turn to turn, and for flags that the last turn may have left set.
-            runtime: where the actors run. One of its own by default, which ends with the room.
+            durability: what a completed turn survives once its `with` block has been left.
+                `full`: a killed process and a power cut. `normal`: a killed process; a power cut may
+                lose the last moments. `off`: neither. With `off` the room only reads the store, to
+                notice other writers, and does not keep two rooms from using the same session.
+            hooks: functions to call instead of the agents' own methods; see `AgentHooks`.
+            prepare: called as `prepare(agent, turn)` at the start of every turn, with a new agent or a
+                reused one. Use it for what changes from turn to turn (callbacks, reasoning effort) and
+                to reset flags that the last turn may have left.
+            runtime: runs the actors. By default the room starts its own, and closes it in the end.
         """
         check_function("build", "a function that makes an agent", build)
         check_function("prepare", "a function of an agent and a turn, or None", prepare, True)
@@ -104,19 +112,17 @@ class Greenroom(RoomEnd):
             resident()  # where the system does not tell, say so now and not at the first insert
         self.runtime = Runtime(name="greenroom") if runtime is None else runtime
         self._prepare = prepare
-        books, own_store = _keep_books(store, durability)
-        context = RoomContext(self.runtime, build, policy, hooks or AgentHooks(), books)
-        root = self.runtime.start(RootSupervisor, context, resident)
-        super().__init__(
-            context,
-            root,
-            root.proxy().start_supervisor().get(),
-            own_runtime=self.runtime if runtime is None else None,
-            own_store=own_store,
-        )
+        own = ExitStack()
+        self._books = _keep_books(store, durability, own)
+        if runtime is None:
+            own.callback(self.runtime.close, timeout=1.0)
+        self._context = RoomContext(self.runtime, build, policy, hooks or AgentHooks(), self._books)
+        root = self.runtime.start(RootSupervisor, self._context, resident)
+        self._line = Line(self._context, root.proxy().start_supervisor().get())
+        self._ending = Ending(self._context, self._line, root, own)
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "draining" if self._context.draining else "open"
+        state = "closed" if self._line.closed else "draining" if self._context.draining else "open"
         return f"<Greenroom, {state}>"
 
     # Turns.
@@ -131,19 +137,20 @@ class Greenroom(RoomEnd):
         timeout: float | None = None,
         ephemeral: bool = False,
     ) -> Turn:
-        """Return a turn of a session, to be used with `with` or `async with`.
+        """Return a turn of a session. Use it with `with` or `async with`; inside, it has the agent.
 
         Args:
-            key: names the chat.
-            spec: what the agent is built from. One with another signature than the cached agent's makes
-                a new agent. `None`: the one that is there will do, whatever it was built from.
-            session_id: names the conversation; the key, by default.
-            on_busy: if the session is in a turn, wait for it, or raise `SessionBusy` at once.
-            timeout: how many seconds to wait for the session, its build included, before `TurnTimeout`.
+            key: names the chat. Each key has one session, and a session has one turn at a time.
+            spec: what to build the agent from. If the cached agent has another signature, it is
+                released and a new one is built. `None` accepts any cached agent.
+            session_id: names the conversation. Defaults to the key.
+            on_busy: what to do if the session is in a turn: wait, or raise `SessionBusy` at once.
+            timeout: how many seconds to wait for the turn to begin, the build included. Then
+                `TurnTimeout` is raised.
             ephemeral: do not count the turn as completed.
         """
         if not isinstance(key, str) or not key:
-            raise ValueError(bad_key(key))
+            check_key(key)
         if session_id is None:
             session_id = key
         elif not isinstance(session_id, str) or not session_id:
@@ -154,71 +161,86 @@ class Greenroom(RoomEnd):
             raise ValueError(msg)
         if timeout is not None:
             check_wait("timeout", timeout)
-        if self._context.books is not None:
+        if self._books is not None:
             check_names(key, session_id)
-        if self._closed:
-            raise RoomClosed(self._why_closed, key)
+        if self._line.closed:
+            raise RoomClosed(self._line.closed, key)
         signature = spec.signature if isinstance(spec, AgentSpec) else signature_of(spec)
         return Turn(self, key, spec, signature, session_id, on_busy, timeout, ephemeral)
 
     # Commits.
 
     def commit(self, key: str, *, wait: bool = True, timeout: float | None = None) -> CommitOutcome:
-        """Commit what is uncommitted, oldest first, and stop at a failure. True if anything was.
+        """Commit the completed turns of a session that are uncommitted, oldest first.
 
-        `wait=False` does not wait for a commit of somebody else's that is in flight, nor for the end of
-        a turn, but answers at once. After `timeout` seconds it answers and the commit goes on. A session
-        that is in a turn is committed when the turn ends, so that no commit sees half of one.
+        It stops at the first failure. The result is true if anything was committed, and its `note` says
+        why nothing was. A session that is in a turn is committed when the turn ends, so that no commit
+        sees half a turn. Inside a turn of the same session the call therefore returns at once, and the
+        commit follows.
+
+        Args:
+            key: names the session.
+            wait: wait for the running turn, or for a commit that another caller started. With
+                `wait=False` the call returns at once in these two cases; it still waits for a commit
+                that it starts itself.
+            timeout: return after this many seconds. The commit goes on.
         """
         check_wait("timeout", timeout)
         request = CommitSession(wait=wait, timeout=timeout, held=held_around())
-        outcome = self._ask_session(key, request)
+        outcome = self._line.ask_session(key, request)
         return CommitOutcome(note="there is no such session") if outcome is None else outcome
 
     def has_uncommitted(self, key: str) -> bool:
-        """Tell whether a session has completed turns that are not committed."""
-        if not isinstance(key, str) or not key:
-            raise ValueError(bad_key(key))
+        """Return whether a session has completed turns that are not committed."""
+        check_key(key)
         card = self._context.cards.get(key)
         return card is not None and card.dirty
 
     # What is cached.
 
     def keys(self) -> tuple[str, ...]:
-        """The sessions that have an agent, least recently used first."""
+        """Return the keys of the sessions that have an agent, least recently used first."""
         return cached_keys(self._context.cards)
 
     def __len__(self) -> int:
-        return cast("int", self._ask(CountAgents(), 0))
+        """Return how many agents are cached."""
+        return self._line.ask(CountAgents(), 0)
 
     def __bool__(self) -> bool:
+        """A room is true, also when it has no agent."""
         return True
 
     def __contains__(self, key: object) -> bool:
+        """Return whether a session has a cached agent."""
         card = self._context.cards.get(key) if isinstance(key, str) else None
         return card is not None and card.cached
 
     def evict(self, key: str) -> bool:
-        """Release a session's agent: now, or when its turn ends. True if it has one.
+        """Release a session's agent: now, or when its turn ends. Returns whether it has one.
 
-        It is accepted at once and done in the background; `settle()` waits for that. A turn that comes
-        while the agent is being committed, and is still whole, calls it off.
+        The call returns at once, and the agent is released in the background; `settle()` waits for that.
+        A turn that arrives while the agent is still being committed cancels the release, and gets this
+        agent. To make sure of a new agent, call `turn.discard()`.
         """
-        return bool(self._ask_session(key, EvictAgent()))
+        return self._line.ask_session(key, EvictAgent()) or False
 
     def end(self, key: str, *, interrupt: bool = False) -> bool:
-        """End a session: now, or when its turn ends, which `interrupt` asks the agent to hurry up with.
-        True if there is such a session.
+        """End a session: now, or when its turn ends. Returns whether there is such a session.
 
-        It is accepted at once and done in the background. The next turn of the key begins a new session,
-        without waiting for that.
+        Uncommitted turns are committed, the agent and the session's resources are closed, and its
+        settings are dropped. The call returns at once, and this happens in the background. The next turn
+        of the key begins a new session, without waiting for it. `interrupt=True` calls the agent's
+        `interrupt()`, so that a running turn ends sooner.
         """
         request = CloseSession(interrupt=interrupt, reason=Reason.EXPLICIT)
-        return bool(self._ask_session(key, request))
+        return self._line.ask_session(key, request) or False
 
     def sweep(self) -> int:
-        """Release what has been idle for longer than `idle_ttl`, and tell how many."""
-        return cast("int", self._ask(SweepRoom(), 0))
+        """Release the agents that have been idle for longer than `idle_ttl`. Returns how many.
+
+        The room does this by itself every `sweep_every` seconds.
+        """
+        return self._line.ask(SweepRoom(), 0)
 
     def adopt(
         self,
@@ -228,12 +250,16 @@ class Greenroom(RoomEnd):
         *,
         session_id: str | None = None,
     ) -> None:
-        """Hand in an agent that was built elsewhere. It counts against the cap; no sweep finds it until
-        it was used. Another agent that the session has is released; a session in a turn is busy."""
+        """Give a session an agent that was built elsewhere.
+
+        It counts against the cap, but is not swept as idle before its first turn. If the session has
+        another agent, that one is released. Raises `SessionBusy` if the session is in a turn, or its
+        agent is being built.
+        """
         if agent is None:
             msg = "adopt() needs an agent, not None"
             raise TypeError(msg)
-        if self._context.books is not None:
+        if self._books is not None:
             check_names(key, session_id or key)
         request = AdoptAgent(
             agent=agent,
@@ -242,43 +268,41 @@ class Greenroom(RoomEnd):
             weight=self._context.weigh(key, agent),
             loop=running_loop(),
         )
-        self._ask_session(key, request, create=True)
+        self._line.ask_session(key, request, create=True)
 
     # Settings.
 
     def settings(self, key: str) -> Settings:
-        """Return a session's settings: a mapping that outlives agents and ends with the session."""
-        if not isinstance(key, str) or not key:
-            raise ValueError(bad_key(key))
+        """Return a session's settings: a mapping that outlives its agents and ends with the session."""
+        check_key(key)
 
         def use(method: str, *args: Any) -> Any:
-            return self._ask_session(key, UseSettings(method=method, args=args), create=True)
+            return self._line.ask_session(key, UseSettings(method=method, args=args), create=True)
 
         return Settings(key, use)
 
     def configure(self, **changes: Any) -> Policy:
-        """Change the policy of the running room. It takes effect at once. Returns the new policy."""
-        self._refuse_when_closed()
-        return cast("Policy", self._supervisor.ask(Configure(changes=changes)))
+        """Change figures of the policy, such as `cap=64`, at once. Returns the new policy."""
+        return cast("Policy", self._line.require(Configure(changes=changes)))
 
     @property
     def store(self) -> Any:
-        """The store that the room was given, or has opened. `None`: it has none."""
-        return None if self._context.books is None else self._context.books.store
+        """The store that the room was given, or has opened. `None` if it has none."""
+        return None if self._books is None else self._books.store
 
     @property
     def policy(self) -> Policy:
-        """The policy as it is now."""
+        """The current policy."""
         return self._context.policy
 
     # What is going on.
 
     def stats(self) -> RoomStats:
-        """Count."""
-        return self._count()
+        """Return the room's counters. Those of a closed room are the last ones."""
+        return self._ending.stats()
 
     def snapshot(self) -> tuple[SessionRow, ...]:
-        """Return a row for each session, with an agent or without."""
+        """Return a row for each session that the room knows, with an agent or without."""
         cards = list(self._context.cards.values())
         asked = [card.ref.ask(DescribeSession(), block=False) for card in cards]
         rows: list[SessionRow] = []
@@ -290,40 +314,46 @@ class Greenroom(RoomEnd):
         return tuple(rows)
 
     def explain(self, key: str) -> Explanation:
-        """Say why a session is live or not, what keeps it, and what is uncommitted."""
-        row = self._ask_session(key, DescribeSession())
-        keys = self.keys()
-        place = keys.index(key) + 1 if key in keys else None
-        position = Position(cached=len(keys), cap=self.policy.cap, place=place)
-        books = self._context.books
-        owner = None if books is None else books.owner
-        stored = () if books is None else books.held_for(key)
-        return explain(key, row, position, self.policy, self._context.draining, owner, stored)
+        """Explain why a session is live or not, what keeps it, and what is uncommitted.
+
+        `print(room.explain(key))` shows sentences for people; `.session` has the figures.
+        """
+        row, books = self._line.ask_session(key, DescribeSession()), self._books
+        return explain(
+            key,
+            row,
+            cached=self.keys(),
+            policy=self.policy,
+            draining=self._context.draining,
+            owner=None if books is None else books.owner,
+            stored=() if books is None else books.held_for(key),
+        )
 
     def events(self, callback: Callable[[Event], Any], *, hits: bool = True) -> Callable[[], None]:
-        """Call back with every event from now on, in order, on a thread of its own. Returns a function
-        that ends it. A slow or failing callback delays nobody.
+        """Call `callback(event)` for every event from now on. Returns a function that stops this.
 
-        Nearly all events are turns that found their agent. With `hits=False` these are left out, and
-        warm turns pay nothing for the listener."""
+        Events come in order, on a thread of their own: a slow or failing callback delays nobody. Most of
+        them are cache hits, turns that found their agent. `hits=False` leaves these out, and then a
+        listener does not slow down warm turns.
+        """
         check_function("the callback", "a function of an event", callback)
         if is_async(callback):
             msg = "events() needs a plain function: have it hand the event to your loop"
             raise TypeError(msg)
-        self._refuse_when_closed()
-        number = cast("int", self._supervisor.ask(Listen(callback=callback, hits=hits)))
+        number = self._line.require(Listen(callback=callback, hits=hits))
 
         def stop() -> None:
-            self._ask(StopListening(number=number), None)
+            self._line.ask(StopListening(number=number), None)
 
         return stop
 
     def settle(self, timeout: float | None = 5.0) -> bool:
-        """Wait until no build, commit, release or close is under way, or raise `NotSettled`.
+        """Wait until no build, commit, release or close is under way. Raises `NotSettled` on timeout.
 
-        Turns in progress and pauses between tries of a commit do not count."""
+        It does not wait for running turns, nor for the pause before a failed commit is retried.
+        """
         try:
-            return cast("bool", self._ask(SettleRoom(), True, timeout=timeout))
+            return self._line.ask(SettleRoom(), True, timeout=timeout)
         except pykka.Timeout:
             busy = [row.key for row in self.snapshot() if row.busy]
             msg = f"after {timeout} s something is still under way in these sessions: {busy[:10]}"
@@ -334,72 +364,57 @@ class Greenroom(RoomEnd):
     @property
     def supervisor(self) -> SupervisorProxy:
         """The cache supervisor, as a typed pykka proxy."""
-        return cast("SupervisorProxy", self._supervisor.proxy())
+        return cast("SupervisorProxy", self._line.supervisor.proxy())
 
     def session(self, key: str) -> SessionProxy:
-        """A session's actor, as a typed pykka proxy: `await room.session(key).commit()`.
+        """Return a session's actor as a typed pykka proxy: `await room.session(key).commit()`.
 
-        It is started if need be. An actor that ends (its session was ended, or there is nothing to
-        remember about it) answers with `ActorDeadError` afterwards: get the proxy again.
+        The actor is started if there is none. It stops when its session is ended, or when there is
+        nothing left to remember about it. Its proxy then raises `ActorDeadError`: get another one.
         """
-        if not isinstance(key, str) or not key:
-            raise ValueError(bad_key(key))
-        session = self._find(key)
+        check_key(key)
+        session = self._line.find(key)
         if session is None or not session.is_alive():
-            session = self._open(key)
+            session = self._line.open(key)
         return cast("SessionProxy", session.proxy())
 
     # The end.
 
     def drain(self, deadline: float = 30.0) -> DrainReport:
-        """Begin no turn any more; let running turns and commits end, until `deadline` seconds from now;
-        commit what is uncommitted; close every agent. Returns within a second of the deadline."""
-        future = self._start_drain(deadline)
-        if future is not None:
-            try:
-                self._report = future.get()
-            except pykka.ActorDeadError:
-                if self._report is None:
-                    raise  # else another thread has closed the room, and has the report
-        assert self._report is not None
-        return self._report
+        """Refuse new turns, let running turns and commits finish, commit the rest, close every agent.
+
+        Running turns have `deadline` seconds to finish. The call returns at most one second after that,
+        whatever hangs, with a report of the sessions that were committed, failed or abandoned. Another
+        call returns the same report.
+        """
+        return self._ending.drain(deadline)
 
     def close(self, deadline: float = 30.0) -> DrainReport:
-        """Drain the room, and end its actors and threads. Closing twice is fine."""
+        """Drain the room, then stop its actors and threads. Closing twice is fine."""
         report = self.drain(deadline)
-        self._shut()
+        self._ending.shut()
         return report
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         # On another thread: a drain of very many sessions takes its time, which is not the loop's.
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
 
-def _keep_books(store: Any, durability: str) -> tuple[Bookkeeping | None, Any]:
-    """The books of a room, and the store if it was opened just for them."""
+def _keep_books(store: Any, durability: str, own: ExitStack) -> Bookkeeping | None:
+    """The books of a room with a store. A store that is opened for them is closed by `own`."""
     check_durability(durability)
     if store is None:
-        return None, None
-    if not isinstance(store, str):
-        return Bookkeeping(store, durability=durability), None
-    opened = open_store(store, durability=durability)
-    return Bookkeeping(opened, durability=durability), opened
+        return None
+    if isinstance(store, str):
+        store = open_store(store, durability=durability)
+        own.callback(store.close)
+    return Bookkeeping(store, durability=durability)

@@ -24,11 +24,13 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, Flag
 from pathlib import PurePath, PureWindowsPath
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from uuid import UUID
 
 if TYPE_CHECKING:
     from typing import Self
+
+T = TypeVar("T")
 
 __all__ = ["AgentSpec", "FrozenDict", "signature_of"]
 
@@ -40,6 +42,11 @@ FORM = b"greenroom.AgentSpec 1\n"
 
 DEEPEST = 64
 """Levels of nesting. Whatever goes deeper most likely contains itself."""
+
+
+def _itself(self: T, _: object = None) -> T:
+    """Copy what cannot change. A deep copy is asked for with what was copied before."""
+    return self
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -80,11 +87,11 @@ class AgentSpec:
         system_prompt: str = "",
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        content = _content(_model(model), runtime, toolsets, system_prompt, extra)
-        for name, value in content.items():
+        # The signature too, now and not when it is first asked for: what a spec refuses is refused
+        # where it is written.
+        content, signature = _read_spec(_model(model), runtime, toolsets, system_prompt, extra)
+        for name, value in (*content.items(), ("_signature", signature)):
             object.__setattr__(self, name, value)
-        # Now and not when it is first asked for: what a spec refuses is refused where it is written.
-        object.__setattr__(self, "_signature", _digest(content))
 
     if TYPE_CHECKING:
         _signature: str
@@ -108,11 +115,7 @@ class AgentSpec:
             f"signature={self._signature[:12]!r}…)"
         )
 
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
+    __copy__ = __deepcopy__ = _itself
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         # The signature does not travel: whoever reads this may know a later canonical form.
@@ -144,14 +147,14 @@ def signature_of(spec: AgentSpec | Mapping[str, Any] | None) -> str | None:
         if name in others:
             msg = f"{_shown(name)} stands in extra of the spec and beside it: keep one of the two"
             raise ValueError(msg)
-    content = _content(
+    _, signature = _read_spec(
         _model(spec["model"]) if "model" in spec else None,
         spec.get("runtime"),
         spec.get("toolsets", ()),
         spec.get("system_prompt", ""),
         {**extra, **others},
     )
-    return _digest(content)
+    return signature
 
 
 class FrozenDict(dict[Any, Any]):
@@ -166,11 +169,7 @@ class FrozenDict(dict[Any, Any]):
     def __repr__(self) -> str:
         return f"{type(self).__qualname__}({', '.join(f'{_shown(key)}=…' for key in self)})"
 
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
+    __copy__ = __deepcopy__ = _itself
 
     def __reduce__(self) -> tuple[type[Self], tuple[dict[Any, Any]]]:
         return type(self), (dict(self),)
@@ -190,19 +189,7 @@ class FrozenDict(dict[Any, Any]):
         clear = pop = popitem = setdefault = update = _refuse_change
 
 
-# Checks, and copies that cannot change
-
-
-def _content(
-    model: str | None, runtime: Any, toolsets: Any, system_prompt: Any, extra: Any
-) -> FrozenDict:
-    return FrozenDict(
-        model=model,
-        runtime=_freeze(_mapping("runtime", runtime), ("runtime",)),
-        toolsets=_names("toolsets", toolsets),
-        system_prompt=_text("system_prompt", system_prompt),
-        extra=_freeze(_mapping("extra", extra), ("extra",)),
-    )
+# Checks
 
 
 def _model(value: Any) -> str:
@@ -241,61 +228,6 @@ def _mapping(name: str, value: Any) -> Mapping[Any, Any]:
     return value  # type: ignore[no-any-return]  # just looked
 
 
-def _freeze(value: Any, path: Path) -> Any:
-    """Copy as far as something could change, and refuse what has no content of its own."""
-    if len(path) > DEEPEST:
-        msg = f"{''.join(path[:4])}… of the spec goes deeper than {DEEPEST} levels, or contains itself"
-        raise ValueError(msg)
-    kind = _kind(value)
-    if kind in WRITTEN or issubclass(kind, Enum | AgentSpec):
-        return value
-    if is_dataclass(kind):
-        return _freeze_record(value, path)
-    if issubclass(kind, tuple(WRITTEN)):
-        return value
-    if issubclass(kind, bytearray):
-        return bytes(value)
-    if issubclass(kind, Mapping):
-        return FrozenDict(
-            (_freeze(key, (*path, "[a key]")), _freeze(item, (*path, f"[{_shown(key)}]")))
-            for key, item in value.items()
-        )
-    if issubclass(kind, list | tuple):
-        make: Callable[[list[Any]], Any] = getattr(value, "_make", tuple)  # a named tuple stays one
-        return make([_freeze(item, (*path, f"[{index}]")) for index, item in enumerate(value)])
-    if issubclass(kind, Set):
-        return frozenset(_freeze(item, (*path, "[…]")) for item in value)
-    msg = (
-        f"{''.join(path)} of the spec is of type {kind.__name__}, in which no two processes see the "
-        "same: give text, numbers, bytes, dates, paths, enums, frozen dataclasses, or mappings, lists "
-        "and sets of these. What changes from turn to turn (callbacks, reasoning effort, step limits) "
-        "is no part of a spec: set it on turn.agent, or in prepare(agent, turn)"
-    )
-    raise TypeError(msg)
-
-
-def _freeze_record(value: Any, path: Path) -> Any:
-    kind = _kind(value)
-    if not kind.__dataclass_params__.frozen:
-        msg = (
-            f"{''.join(path)} of the spec is a {kind.__name__}, a dataclass that can change: declare it "
-            "with frozen=True, or give dataclasses.asdict() of it"
-        )
-        raise TypeError(msg)
-    frozen: dict[str, Any] = {}
-    changed = False
-    for field in fields(value):
-        before = getattr(value, field.name)
-        frozen[field.name] = after = _freeze(before, (*path, f".{field.name}"))
-        changed |= after is not before
-    if not changed:
-        return value
-    twin = object.__new__(kind)  # and not copy.copy(), which is free to return the very same object
-    for name, item in {**getattr(value, "__dict__", {}), **frozen}.items():
-        object.__setattr__(twin, name, item)
-    return twin
-
-
 def _kind(value: object) -> type[Any]:
     """The class that it has, not one that it claims to have: a mock claims anything."""
     return type(value)
@@ -306,7 +238,7 @@ def _shown(key: object) -> str:
     return key if isinstance(key, str) and key.isidentifier() and len(key) <= 40 else "…"
 
 
-# The canonical form
+# Copies that cannot change, and the canonical form
 
 
 WRITTEN: dict[type[Any], tuple[bytes, Callable[[Any], str]]] = {
@@ -328,39 +260,102 @@ WRITTEN: dict[type[Any], tuple[bytes, Callable[[Any], str]]] = {
 """How plain types are written. For what derives from them the first that fits counts."""
 
 
-def _digest(content: FrozenDict) -> str:
-    return hashlib.sha256(FORM + _encode(content)).hexdigest()
+Read = tuple[Any, bytes]
+"""A copy of something that cannot change, and the thing in its canonical form."""
 
 
-def _encode(value: Any) -> bytes:
-    """Write what `_freeze` returned: its type, its length, itself. No tag holds a digit or a colon."""
-    tag, content = _tagged(value)
-    return b"%b%d:%b" % (tag, len(content), content)
+def _read_spec(
+    model: str | None, runtime: Any, toolsets: Any, system_prompt: Any, extra: Any
+) -> tuple[dict[str, Any], str]:
+    """Return the fields as they can be kept, and the signature."""
+    read = {
+        "model": _read(model, ("model",)),
+        "runtime": _read(_mapping("runtime", runtime), ("runtime",)),
+        "toolsets": _read(_names("toolsets", toolsets), ("toolsets",)),
+        "system_prompt": _read(_text("system_prompt", system_prompt), ("system_prompt",)),
+        "extra": _read(_mapping("extra", extra), ("extra",)),
+    }
+    signature = hashlib.sha256(FORM + _written_fields(read)).hexdigest()
+    return {name: kept for name, (kept, _) in read.items()}, signature
 
 
-def _tagged(value: Any) -> tuple[bytes, bytes]:
+def _read(value: Any, path: Path) -> Read:
+    """Copy as far as something could change. Refuse what has no content of its own."""
+    if len(path) > DEEPEST:
+        msg = f"{''.join(path[:4])}… of the spec goes deeper than {DEEPEST} levels, or contains itself"
+        raise ValueError(msg)
     kind = _kind(value)
     if kind in WRITTEN:
-        return _written(value, kind)
+        return value, _plain(value, kind)
     if issubclass(kind, Enum):
         member = value.value if issubclass(kind, Flag) else value.name
-        return b"enum", _encode(_full_name(kind)) + _encode(member)
+        return value, _piece(b"enum", _plain(_full_name(kind)) + _read(member, path)[1])
     if is_dataclass(kind):
-        held = FrozenDict({field.name: getattr(value, field.name) for field in fields(kind)})
-        return b"record", _encode(_full_name(kind)) + _encode(held)
-    if issubclass(kind, FrozenDict):
-        return b"map", b"".join(sorted(_encode(key) + _encode(item) for key, item in value.items()))
-    if issubclass(kind, tuple):
-        return b"list", b"".join(_encode(item) for item in value)
-    if issubclass(kind, frozenset):
-        return b"set", b"".join(sorted(_encode(item) for item in value))
-    return _written(value, next(plain for plain in WRITTEN if issubclass(kind, plain)))
+        return _read_record(value, path)
+    for plain in WRITTEN:
+        if issubclass(kind, plain):
+            return value, _plain(value, plain)
+    if issubclass(kind, bytearray):
+        return _read(bytes(value), path)
+    if issubclass(kind, Mapping):
+        pairs = [
+            (_read(key, (*path, "[a key]")), _read(item, (*path, f"[{_shown(key)}]")))
+            for key, item in value.items()
+        ]
+        kept = FrozenDict((key, item) for (key, _), (item, _) in pairs)
+        return kept, _piece(b"map", b"".join(sorted(key + item for (_, key), (_, item) in pairs)))
+    if issubclass(kind, list | tuple):
+        items = [_read(item, (*path, f"[{index}]")) for index, item in enumerate(value)]
+        make: Callable[[list[Any]], Any] = getattr(value, "_make", tuple)  # a named tuple stays one
+        return make([item for item, _ in items]), _piece(b"list", b"".join(item for _, item in items))
+    if issubclass(kind, Set):
+        items = [_read(item, (*path, "[…]")) for item in value]
+        return frozenset(item for item, _ in items), _piece(
+            b"set", b"".join(sorted(item for _, item in items))
+        )
+    msg = (
+        f"{''.join(path)} of the spec is of type {kind.__name__}, in which no two processes see the "
+        "same: give text, numbers, bytes, dates, paths, enums, frozen dataclasses, or mappings, lists "
+        "and sets of these. What changes from turn to turn (callbacks, reasoning effort, step limits) "
+        "is no part of a spec: set it on turn.agent, or in prepare(agent, turn)"
+    )
+    raise TypeError(msg)
 
 
-def _written(value: Any, plain: type[Any]) -> tuple[bytes, bytes]:
+def _read_record(value: Any, path: Path) -> Read:
+    kind = _kind(value)
+    if not kind.__dataclass_params__.frozen:
+        msg = (
+            f"{''.join(path)} of the spec is a {kind.__name__}, a dataclass that can change: declare it "
+            "with frozen=True, or give dataclasses.asdict() of it"
+        )
+        raise TypeError(msg)
+    before = {field.name: getattr(value, field.name) for field in fields(kind)}
+    read = {name: _read(item, (*path, f".{name}")) for name, item in before.items()}
+    written = _piece(b"record", _plain(_full_name(kind)) + _written_fields(read))
+    if isinstance(value, AgentSpec) or all(read[name][0] is before[name] for name in before):
+        return value, written
+    twin = object.__new__(kind)  # and not copy.copy(), which is free to return the very same object
+    kept = {name: item for name, (item, _) in read.items()}
+    for name, item in {**getattr(value, "__dict__", {}), **kept}.items():
+        object.__setattr__(twin, name, item)
+    return twin, written
+
+
+def _written_fields(read: dict[str, Read]) -> bytes:
+    pairs = sorted(_plain(name) + written for name, (_, written) in read.items())
+    return _piece(b"map", b"".join(pairs))
+
+
+def _plain(value: Any, plain: type[Any] = str) -> bytes:
     tag, write = WRITTEN[plain]
     # Half a surrogate pair is no reason to fail: the error would show the text.
-    return tag, write(value).encode("utf-8", "surrogatepass")
+    return _piece(tag, write(value).encode("utf-8", "surrogatepass"))
+
+
+def _piece(tag: bytes, content: bytes) -> bytes:
+    """A type, a length, and so much content. No tag holds a digit or a colon."""
+    return b"%b%d:%b" % (tag, len(content), content)
 
 
 def _full_name(kind: type[Any]) -> str:

@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-__all__ = ["ToolDefinitionCache"]
+from greenroom.actors.runtime._calls import check_function
 
-MISSING: list[Any] = []
+__all__ = ["ToolDefinitionCache"]
 
 
 class ToolDefinitionCache:
@@ -40,7 +40,10 @@ class ToolDefinitionCache:
     __slots__ = ("_entries", "_load", "_max_entries")
 
     def __init__(self, load: Callable[..., Iterable[Any]], *, max_entries: int = 8) -> None:
-        _check(load, max_entries)
+        check_function("load", "a function of (toolsets, **config)", load)
+        if not isinstance(max_entries, int) or isinstance(max_entries, bool) or max_entries < 1:
+            msg = f"max_entries must be a whole number, 1 or more, not {max_entries!r}"
+            raise ValueError(msg)
         self._load = load
         self._max_entries = max_entries
         self._entries: dict[Any, list[Any]] = {}
@@ -62,22 +65,20 @@ class ToolDefinitionCache:
         """
         names = _names(toolsets)
         if fresh:
-            return copy.deepcopy(self._loaded(names, config))
+            return self._loaded(names, config)
         key = (names, _frozen(config, "config"))
-        kept = self._entries.get(key, MISSING)
-        if kept is MISSING:
-            # Copied before anybody gets it: what `load` returned may be a list of its own.
-            kept = copy.deepcopy(self._loaded(names, config))
+        kept = self._entries.get(key)
+        if kept is None:
+            kept = self._loaded(names, config)
             self._keep(key, kept)
         return copy.deepcopy(kept)
 
     def _loaded(self, names: tuple[str, ...] | None, config: dict[str, Any]) -> list[Any]:
         loaded: Any = self._load(names, **config)
-        kind: type[Any] = loaded.__class__
-        if issubclass(kind, (str, bytes, Mapping)) or not issubclass(kind, Iterable):
-            msg = f"load must return a list of definitions, not {kind.__name__}"
+        if not _is_list(loaded):
+            msg = f"load must return a list of definitions, not {type(loaded).__name__}"
             raise TypeError(msg)
-        return list(loaded)
+        return copy.deepcopy(list(loaded))  # what `load` returned may be a list of its own
 
     def _keep(self, key: Any, kept: list[Any]) -> None:
         entries = {**self._entries, key: kept}
@@ -86,19 +87,10 @@ class ToolDefinitionCache:
         self._entries = entries
 
 
-def _check(load: Any, max_entries: Any) -> None:
-    if not callable(load):
-        msg = f"load must be a function of (toolsets, **config), not {load!r}"
-        raise TypeError(msg)
-    if not isinstance(max_entries, int) or isinstance(max_entries, bool) or max_entries < 1:
-        msg = f"max_entries must be a whole number, 1 or more, not {max_entries!r}"
-        raise ValueError(msg)
-
-
 def _names(toolsets: Iterable[str] | None) -> tuple[str, ...] | None:
     if toolsets is None:
         return None
-    if isinstance(toolsets, (str, bytes, Mapping)) or not isinstance(toolsets, Iterable):
+    if not _is_list(toolsets):
         msg = f"toolsets must be a list of names such as ['web', 'files'], or None, not {toolsets!r}"
         raise TypeError(msg)
     names: tuple[Any, ...] = tuple(toolsets)
@@ -107,6 +99,11 @@ def _names(toolsets: Iterable[str] | None) -> tuple[str, ...] | None:
             msg = f"each of toolsets must be a name, not {name!r}"
             raise TypeError(msg)
     return tuple(sorted(set(names)))
+
+
+def _is_list(value: object) -> bool:
+    """Whether something has items that are not letters, bytes or keys."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
 def _frozen(value: Any, where: str) -> Any:

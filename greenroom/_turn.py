@@ -131,7 +131,7 @@ class Turn:
         """How many turns of the session are completed: this one too, once it is."""
         if self._agent is None:
             return self._generation
-        row = self._room._ask_session(self._key, DescribeSession())
+        row = self._room._line.ask_session(self._key, DescribeSession())
         return 0 if row is None else int(row.generation)
 
     def cancel(self) -> None:
@@ -163,7 +163,7 @@ class Turn:
             else:
                 here = self._timeout is None and context.builds_here and running_loop() is None
                 self._name = held[NAME] = request = self._request(None, here=here)
-                self._granted(room._begin(key, request))
+                self._granted(room._line.begin(key, request))
             thread.held = held
             if room._prepare is not None:
                 room.runtime._call_and_await(room._prepare, (self._agent, self), None)
@@ -186,11 +186,11 @@ class Turn:
                 if generation is not None:
                     self._ended(generation, counts)
                     return
-            self._ended(self._room._end(self._key, self._end(counts)), counts)
+            self._ended(self._room._line.end(self._key, self._end(counts)), counts)
         except BaseException:
             if name is not None:
                 # A Ctrl-C, at whatever point: the turn must not stay held.
-                self._room._withdraw(self._key, name)
+                self._room._line.withdraw(self._key, name)
                 self._ended(None, counts)
             raise
 
@@ -215,7 +215,7 @@ class Turn:
                 self.reused = True
             else:
                 self._name = held[NAME] = request = self._request(running_loop())
-                self._granted(await room._begin_async(key, request))
+                self._granted(await room._line.begin_async(key, request))
             held[TOKEN] = HELD.set(held)
             if room._prepare is not None:
                 prepared = room._prepare(self._agent, self)
@@ -240,7 +240,7 @@ class Turn:
                 if generation is not None:
                     self._ended(generation, counts)
                     return
-            self._ended(await self._room._end_async(self._key, self._end(counts)), counts)
+            self._ended(await self._room._line.end_async(self._key, self._end(counts)), counts)
         except BaseException:
             self._ended(None, counts)
             raise
@@ -260,7 +260,7 @@ class Turn:
     def _not_entered(self, error: BaseException) -> None:
         """Entering was struck, at whatever point. (A refusal of the session's needs no withdrawal.)"""
         if self._agent is not None or not isinstance(error, GreenroomError):
-            self._room._withdraw(self._key, self._name)
+            self._room._line.withdraw(self._key, self._name)
         self._ended(None, False)
 
     def _request(self, loop: asyncio.AbstractEventLoop | None, here: bool = False) -> BeginTurn:

@@ -206,6 +206,61 @@ def test_the_canonical_form_stays_as_it_is() -> None:
     assert EXAMPLE.signature == "a71c18f9d145427cb9db80475c20569ae066885adf24cc912a80986b082ea95e"
 
 
+FORMS: dict[str, tuple[Any, str]] = {
+    "plain": (
+        [None, True, 1, -255, 1.5, -0.0, "ü\ud800", b"\x00a", bytearray(b"b")],
+        "ea6ecc6063903b545e066e24d3916ca2fa31102c8f6f8a122983d4bebbe50ec1",
+    ),
+    "time": (
+        [
+            datetime(2026, 11, 15, tzinfo=UTC),
+            date(2026, 11, 15),
+            time(1, 2),
+            timedelta(days=1, microseconds=1),
+        ],
+        "d191d570ab8978b079a5213cd8903fb75952a0a42a9936c7bada3cb174ab88aa",
+    ),
+    "name": (
+        [PurePosixPath("a/b"), PureWindowsPath("a/b"), UUID(int=7), Decimal("1.0")],
+        "f7953eaba76c4c95ac1d2f48fa57d4ced3316d0a5d7bb69b833d4d8b68dd92bb",
+    ),
+    "nested": (
+        {"map": {"b": [1, {"c"}], 2: ({}, ())}, None: {3, "d"}},
+        "28558ee521feca75ac89e8f31cb9ff3ffb18fa4e07b690a9c2980a43e3ab406e",
+    ),
+    "enum": (
+        [Mode.CHAT, Level.ONE, Rights.READ | Rights.WRITE, Bits(8)],
+        "09cf8282c3308c285d37ef10aed5328a832ad8e67d89e767d9517b03e48db8f1",
+    ),
+    "record": (
+        [
+            Options(1, ["a"]),
+            SlottedOptions(2),
+            Point(1, ["a"]),
+            AgentSpec("m", extra={"a": [Options()]}),
+        ],
+        "b84b1512090713a455689372133e944c01e79efac9f89d5a4c81f9f116e8ac47",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_canonical_form_of_every_type_stays_as_it_is(form: str) -> None:
+    """I1"""
+    content, signature = FORMS[form]
+
+    assert extra_signature(content) == signature
+
+
+def test_the_canonical_form_of_a_mapping_without_a_model_stays_as_it_is() -> None:
+    """I1"""
+    nothing = "ed0e021c9ddc70f4b04bdeb78a869374f799efc19d4fc592668239948e4c155a"
+    only_extra = "70298da3139bc8f8c399928312cba9e0ffbdda6270e4ef7759703e0ac29a9bad"
+
+    assert signature_of({}) == nothing
+    assert signature_of({"seed": 7}) == only_extra
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -54,7 +54,7 @@ def figures(server: Serving) -> Figures:
     """A scrape, when the room has nothing under way and its listeners have heard of everything."""
     room = server.stage.room
     room.settle(PATIENCE)
-    room._flush_events(PATIENCE)
+    room._ending.flush_events(PATIENCE)
     return Figures(fetch(server)[0])
 
 

@@ -34,7 +34,7 @@ def say(server: Serving, session: str, text: str = "hello") -> httpx.Response:
 
 def heard_of_all(server: Serving) -> None:
     """Wait until everything that has happened so far was told: listeners hear of it a little later."""
-    server.stage.room._flush_events(PATIENCE)
+    server.stage.room._ending.flush_events(PATIENCE)
 
 
 def order(server: Serving, what: str, session: str, **more: Any) -> httpx.Response:

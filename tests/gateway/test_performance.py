@@ -759,7 +759,7 @@ def test_all_who_come_while_sessions_are_counted_wait_for_that() -> None:
             await asyncio.to_thread(world.stage.room.end, f"anna/{session}")
         snapshot, gate, counting = world.stage.room.snapshot, threading.Event(), threading.Event()
         await asyncio.to_thread(world.stage.room.settle)
-        await asyncio.to_thread(world.stage.room._flush_events, PATIENCE)
+        await asyncio.to_thread(world.stage.room._ending.flush_events, PATIENCE)
         for session in "ab":  # as if their end had not been heard of
             await world.stage.admission.enter(ticket := Ticket("anna", f"anna/{session}", "queue", int))
             await world.stage.admission.leave(ticket)

@@ -459,7 +459,7 @@ def test_a_room_settles_when_a_key_is_asked_for_before_the_end_of_its_session_wa
     until(lambda: room._context.settling, "one who waits")
     monkeypatch.setitem(CacheSupervisor._methods, OpenSession, ends_meanwhile)
 
-    room._open("a")
+    room._line.open("a")
 
     join_all([settling])
     assert settled == [True]

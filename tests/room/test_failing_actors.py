@@ -262,15 +262,15 @@ class Visit:
     def sweep(self, after: float) -> None:
         """Its agent has been idle for long enough, or the whole session has."""
         self.sim.run(after)
-        self.wait_answered(self.room._supervisor.ask(SweepRoom(), block=False))
+        self.wait_answered(self.room._line.supervisor.ask(SweepRoom(), block=False))
 
     def ask(self, message: Any) -> None:
-        session = self.room._find("a")
+        session = self.room._line.find("a")
         if session is not None:
             self.wait_answered(session.ask(message, block=False))
 
     def wait_settled(self) -> None:
-        self.wait_answered(self.room._supervisor.ask(SettleRoom(), block=False))
+        self.wait_answered(self.room._line.supervisor.ask(SettleRoom(), block=False))
 
     def wait_answered(self, answer: Any) -> None:
         """In virtual time."""

@@ -71,7 +71,7 @@ def wait_open(store: Moody) -> None:
 
 def doubts_of(room: Greenroom) -> int | None:
     """How often the store was told in vain that `a` is not wanted. `None`: nobody knows of it."""
-    ref: Any = room._find("a")
+    ref: Any = room._line.find("a")
     return None if ref is None else ref.actor_inbox.actor._state.ledger.accounts.doubts.get("a", 0)
 
 

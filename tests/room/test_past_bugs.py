@@ -95,7 +95,7 @@ def test_a_ctrl_c_while_a_turn_is_given_back_leaves_it_to_others(
         turn.__enter__()
         with monkeypatch.context() as patch:
             patch.setattr(room._context, "warm", step)
-            patch.setattr(room, "_end", interrupted)
+            patch.setattr(room._line, "end", interrupted)
             patch.setattr(Mailbox, "step", interrupted if step else lambda *_: None)
             with pytest.raises(KeyboardInterrupt):
                 turn.__exit__(None, None, None)
@@ -855,7 +855,7 @@ def test_a_drain_that_finds_the_room_closed_by_another_thread_has_its_report(
             late.wait()
         return ()
 
-    monkeypatch.setattr("greenroom._room_end.held_here", held_here)
+    monkeypatch.setattr("greenroom._ending.held_here", held_here)
     thread = threading.Thread(target=lambda: reports.append(room.drain()), name="late")
     thread.start()
     late.wait_reached()
@@ -870,10 +870,10 @@ def test_a_close_in_the_middle_of_a_close_does_not_wait_for_it(monkeypatch: pyte
     """In a signal handler it would wait for the very frame that it interrupted."""
     room = Greenroom(RecordingAgent)
     reports: list[DrainReport] = []
-    monkeypatch.setattr(room, "_flush_events", lambda _: reports.append(room.close()))
+    monkeypatch.setattr(room._ending, "flush_events", lambda _: reports.append(room.close()))
 
     assert reports == [room.close()]
-    assert room._closed
+    assert room._line.closed
 
 
 def test_a_close_that_was_interrupted_can_be_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -883,12 +883,12 @@ def test_a_close_that_was_interrupted_can_be_made_again(monkeypatch: pytest.Monk
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(room, "_flush_events", interrupted)
+    monkeypatch.setattr(room._ending, "flush_events", interrupted)
     with pytest.raises(KeyboardInterrupt):
         room.close()
     room.close()
 
-    assert room._closed
+    assert room._line.closed
 
 
 def test_stats_that_are_asked_for_while_the_room_closes_are_the_last_ones(
@@ -896,14 +896,14 @@ def test_stats_that_are_asked_for_while_the_room_closes_are_the_last_ones(
 ) -> None:
     room = Greenroom(RecordingAgent)
     touch(room, "a")
-    ask = room._ask
+    ask = room._line.ask
 
     def ask_late(message: Any, default: Any) -> Any:
         monkeypatch.undo()
         room.close()
         return ask(message, default)
 
-    monkeypatch.setattr(room, "_ask", ask_late)
+    monkeypatch.setattr(room._line, "ask", ask_late)
 
     assert room.stats().builds == 1
 
@@ -931,7 +931,7 @@ def test_a_listener_is_not_called_twice_at_once_when_its_actor_fails(
     touch(room, "b", "c")
     until(lambda: "c" in received)
     # What was given to a worker of that lane before this has begun by now.
-    room._own_runtime.submit(int, lane="events").get(timeout=PATIENCE)  # type: ignore[union-attr]
+    room.runtime.submit(int, lane="events").get(timeout=PATIENCE)
 
     assert heard == ["a"]
     listening.open()

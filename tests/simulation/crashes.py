@@ -117,7 +117,7 @@ class Room:
 
     async def _act(self, session_id: str) -> None:
         key, choice = SESSIONS[session_id], self.random.random()
-        session = self.room._find(key)
+        session = self.room._line.find(key)
         if choice < 0.7:
             await self._take_turn(key, session_id)
         elif session is not None:

@@ -15,6 +15,7 @@ from typing import Any
 import pykka
 
 from greenroom import AgentSpec, Greenroom, GreenroomError, Policy, Turn
+from greenroom._line import Line
 from greenroom.actors.runtime._life import OPEN
 from greenroom.actors.session import Session
 from greenroom.actors.session.machine import CommitState
@@ -172,7 +173,7 @@ class World:
             runtime=self.sim,
             store=self.shelf,
         )
-        self.room._begin_async = self._begin_and_build  # type: ignore[method-assign]
+        self.room._line.begin_async = self._begin_and_build  # type: ignore[method-assign]
         rates = {"handler": self.fault_rate, "effect": self.fault_rate}
         self.sim._faults = self.faults(rates, self.random)
         self.clients = [
@@ -271,10 +272,10 @@ class World:
 
     async def _begin_and_build(self, key: str, request: BeginTurn) -> Any:
         """What a caller does that builds where it waits, step by step: others run in between."""
-        answer = await Greenroom._begin_async(self.room, key, request)
+        answer = await Line.begin_async(self.room._line, key, request)
         if not isinstance(answer, BuildHere):
             return answer
-        session = self.room._find(key)
+        session = self.room._line.find(key)
         if session is None:
             raise pykka.ActorDeadError
         strikes = self.random.random()
@@ -325,7 +326,7 @@ class World:
         return True
 
     async def _tell_session(self, key: str) -> None:
-        session = self.room._find(key)
+        session = self.room._line.find(key)
         if session is None:
             return
         messages: list[Any] = [
@@ -341,7 +342,7 @@ class World:
             SweepRoom(),
             Configure(changes={"cap": self.random.choice([1, 2, 4])}),
         ]
-        await self.room._supervisor.ask(self.random.choice(messages), block=False)
+        await self.room._line.supervisor.ask(self.random.choice(messages), block=False)
 
     # The run.
 
@@ -371,7 +372,7 @@ class World:
         self.sim.call_later(deadline, self._deadline_passes)
         while self.report is None:
             try:
-                self.report = await self.room._supervisor.ask(_drain_message(deadline), block=False)
+                self.report = await self.room._line.supervisor.ask(_drain_message(deadline), block=False)
             except InjectedFault:
                 pass  # the message was not handled: asked again
         if not self.sim._haste and self.sim.clock() - began > deadline + 1.0:
@@ -438,7 +439,7 @@ class World:
         """C3: who goes for the cap is the least recently used of those that could. This world keeps the
         order for itself, by the steps in which it sees turns begin and end."""
         step, order = len(self.sim._trace), self.order
-        supervisor = self.room._supervisor.actor_inbox.actor
+        supervisor = self.room._line.supervisor.actor_inbox.actor
         if not isinstance(supervisor, CacheSupervisor):
             return
         asked = supervisor._requests.asked
@@ -472,7 +473,7 @@ class World:
 
     def _check_cap(self) -> None:
         """Whenever no message is on its way, everything beyond the cap is in a turn."""
-        supervisor = self.room._supervisor.actor_inbox.actor
+        supervisor = self.room._line.supervisor.actor_inbox.actor
         if any(not mailbox.empty() or mailbox.state != OPEN for mailbox in self.sim._mailboxes()):
             return
         if not isinstance(supervisor, CacheSupervisor):
@@ -513,7 +514,7 @@ class World:
         if failures and not self.fault_rate:
             raise Violation(f"invariant 5: {failures} actors failed, and nobody made them")
         kept = [f"{agent.number} of {agent.key}" for agent in self.agents if not agent.farewells]
-        supervisor = self.room._supervisor.actor_inbox.actor
+        supervisor = self.room._line.supervisor.actor_inbox.actor
         assert isinstance(supervisor, CacheSupervisor)
         if len(kept) > self._may_be_kept(supervisor._counters.counts["hook_failures"]):
             raise Violation(f"invariant 6: the agents {kept} were never let go")

@@ -1,9 +1,7 @@
-"""The room, second layer: how it ends.
+"""How a room ends: by a drain, which lets everything end in order.
 
-By a drain, which lets everything end in order. After it goes what the room has started or opened itself:
-its actors, its runtime, its store. Somebody else's runtime or store is left alone.
-
-Or by a fork: the new process has none of the threads, so that in there every room from before is closed.
+After the drain goes what the room has started or opened itself: its actors, its runtime, its store. A
+runtime or store that was handed in is left alone.
 """
 
 from __future__ import annotations
@@ -11,14 +9,12 @@ from __future__ import annotations
 import gc
 import inspect
 import logging
-import os
 import time
-import weakref
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pykka
 
-from greenroom._room_calls import RoomCalls
+from greenroom._line import CLOSED
 from greenroom._turn import Turn
 from greenroom.actors import SessionBusy
 from greenroom.actors.runtime._calls import check_wait
@@ -27,45 +23,43 @@ from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, Ro
 from greenroom.supervisor import count_cards
 
 if TYPE_CHECKING:
-    from greenroom.actors import ActorRef, Future, RoomContext, Runtime
+    from contextlib import ExitStack
+
+    from greenroom._line import Line
+    from greenroom.actors import ActorRef, Future, RoomContext
     from greenroom.supervisor import RootSupervisor
 
-__all__ = ["RoomEnd"]
+__all__ = ["Ending"]
 
 logger = logging.getLogger("greenroom")
 
 
-class RoomEnd(RoomCalls):
-    """Ends, and remembers what there is to say afterwards."""
+class Ending:
+    """Ends a room, and remembers what there is to say afterwards."""
 
     def __init__(
-        self,
-        context: RoomContext,
-        root: ActorRef[RootSupervisor],
-        supervisor: ActorRef[Any],
-        *,
-        own_runtime: Runtime | None,
-        own_store: Any,
+        self, context: RoomContext, line: Line, root: ActorRef[RootSupervisor], own: ExitStack
     ) -> None:
-        """`own_runtime` and `own_store` end with the room. `None`: they are somebody else's."""
-        super().__init__(context, supervisor)
+        """`own` closes what the room has opened: its runtime and its store."""
+        self._context = context
+        self._line = line
         self._root = root
-        self._own_runtime = own_runtime
-        self._own_store = own_store
+        self._own = own
         self._report: DrainReport | None = None
         self._last_stats: RoomStats | None = None
         self._to_shut = [None]
         """Who takes it out shuts the room."""
-        _open_rooms.add(self)
 
-    def _count(self) -> RoomStats:
+    def stats(self) -> RoomStats:
+        """The counters: those of now, or the last ones of a closed room."""
         # In this order: they are written down before the supervisor stops.
-        answer = self._ask(GetStats(), None)
+        answer = self._line.ask(GetStats(), None)
         if answer is not None:
             return count_cards(answer)
         return self._last_stats or RoomStats()
 
-    def _start_drain(self, deadline: float) -> Future[DrainReport] | None:
+    def start_drain(self, deadline: float) -> Future[DrainReport] | None:
+        """Begin to drain, and return a future of the report. `None`: there is a report already."""
         check_wait("the deadline of a drain", deadline)
         if self._report is not None:
             return None
@@ -80,38 +74,45 @@ class RoomEnd(RoomCalls):
                 "A turn of %r was abandoned in a suspended generator. It is ended, and not counted",
                 held[KEY],
             )
-            self._withdraw(held[KEY], name_of_turn(held))
+            self._line.withdraw(held[KEY], name_of_turn(held))
         return cast(
-            "Future[DrainReport]", self._supervisor.ask(DrainRoom(deadline=deadline), block=False)
+            "Future[DrainReport]", self._line.supervisor.ask(DrainRoom(deadline=deadline), block=False)
         )
 
-    def _shut(self) -> None:
+    def drain(self, deadline: float) -> DrainReport:
+        """Drain, once: every later call returns the same report."""
+        future = self.start_drain(deadline)
+        if future is not None:
+            try:
+                self._report = future.get()
+            except pykka.ActorDeadError:
+                if self._report is None:
+                    raise  # else another thread has closed the room, and has the report
+        assert self._report is not None
+        return self._report
+
+    def shut(self) -> None:
+        """End the actors of a drained room, and close what it has opened."""
+        if self._line.closed:
+            return
         try:
             self._to_shut.pop()
         except IndexError:
             return  # another call is at it: on another thread, or below a signal handler on this one
         try:
-            self._shut_once()
+            self.flush_events(1.0)
+            self._last_stats = self.stats()
+            self._line.closed = CLOSED
+            self._root.stop(block=False)
+            self._own.close()
         except BaseException:
             self._to_shut.append(None)
             raise
 
-    def _shut_once(self) -> None:
-        if self._closed:
-            return
-        self._flush_events(1.0)
-        self._last_stats = self._count()
-        self._closed = True
-        self._root.stop(block=False)
-        if self._own_runtime is not None:
-            self._own_runtime.close(timeout=1.0)
-        if self._own_store is not None:
-            self._own_store.close()
-
-    def _flush_events(self, patience: float) -> None:
+    def flush_events(self, patience: float) -> None:
         """Give listeners a moment to hear of the end."""
         until = time.monotonic() + patience
-        for future in self._ask(FlushEvents(), ()):
+        for future in self._line.ask(FlushEvents(), ()):
             try:
                 future.get(timeout=max(0.0, until - time.monotonic()))
             except (pykka.Timeout, pykka.ActorDeadError):
@@ -129,17 +130,3 @@ def _is_abandoned(turn: object) -> bool:
     exits = [method for turn in turns for method in gc.get_referrers(turn) if inspect.ismethod(method)]
     holders = [holder for method in exits for holder in gc.get_referrers(method)]
     return any(inspect.isgenerator(holder) and not holder.gi_running for holder in holders)
-
-
-_open_rooms: weakref.WeakSet[RoomEnd] = weakref.WeakSet()
-
-
-def _close_after_fork() -> None:
-    """A forked process has none of the threads: no turn of a room from before can begin in it."""
-    for room in list(_open_rooms):
-        room._closed = room._forked = True
-        room._why_closed = "this process was forked from the room's. Open another one in here"
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_after_fork)
