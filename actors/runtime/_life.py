@@ -27,20 +27,19 @@ import pykka
 
 from greenroom.actors.runtime._calls import describe
 from greenroom.actors.runtime._future import Future
-from greenroom.actors.runtime._resume import RESUME, Resume, Unfinished
+from greenroom.actors.runtime._resume import Resume, Unfinished
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
-    from queue import SimpleQueue
 
     from greenroom.actors.runtime._actor import Actor
     from greenroom.actors.runtime._mailbox import Mailbox
     from greenroom.actors.runtime._runtime import Runtime
 
-    Item = tuple[Any, Future[Any] | None, Context | None]
+    Item = tuple[Any, Future[Any] | None, Context]
 
 __all__ = ["CLOSED", "DOOMED", "OPEN", "STARTING", "SUSPENDED", "UNBORN", "Life"]
 
@@ -73,7 +72,7 @@ class Life:
 
     actor_class: type[Actor]
     bound: int | None
-    queue: SimpleQueue[Item]
+    queue: list[Item]
 
     def __init__(self, runtime: Runtime, parent: Mailbox | None) -> None:
         self.runtime = runtime
@@ -179,11 +178,15 @@ class Life:
             else:
                 self._ended.on_done(lambda _, future=future: _answer(future))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
 
+    def waiting(self) -> list[Item]:
+        """Return what waits, in the order in which it is handled."""
+        return [*(self._backlog or ()), *self.queue]
+
     def _take_all(self) -> list[Item]:
-        backlog, self._backlog = self._backlog, None
-        taken = list(backlog or ())
-        while not self.queue.empty():
-            taken.append(self.queue.get_nowait())
+        queued = list(self.queue)
+        taken = [*(self._backlog or ()), *queued]
+        self._backlog = None
+        del self.queue[: len(queued)]
         return taken
 
     # Failing.
@@ -206,7 +209,7 @@ class Life:
                 future._resolve((None, sys.exc_info()))
                 self.replying = None
                 if self.outbox:
-                    self.handle(*RESUME[:2])
+                    self.handle(Resume(), None)
             return
         if future is not None:
             _refuse(future, f"{self} was ended by {exception!r} while it handled this", exception)
@@ -261,12 +264,6 @@ class Life:
         self._unfinished.exception = exception
         state: list[Any] = [None]
         self._call_hook(lambda: state.insert(0, actor.hand_over()))
-        # The queue cannot be read without taking it apart, so what waits moves to the backlog, which
-        # is handled first. What arrives from here on goes to the queue, behind it.
-        if self._backlog is None:
-            self._backlog = deque()
-        while not self.queue.empty():
-            self._backlog.append(self.queue.get_nowait())
         self.state = SUSPENDED
         self._choice = [None]  # last: who has the choice may change the state
         failure = ChildFailed(
@@ -274,7 +271,7 @@ class Life:
             exception=exception,
             message=None if type(message) is Resume else message,
             state=state[0],
-            waiting=tuple(m for m, _, _ in self._backlog if type(m) is not Resume),
+            waiting=tuple(m for m, _, _ in self.waiting() if type(m) is not Resume),
         )
         try:
             self.parent.deliver(failure)  # type: ignore[union-attr]  # an orphan is not suspended
@@ -346,7 +343,7 @@ class Life:
         if item is not None and type(item[0]) is ChildFailed:
             item[0].ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # nobody else will decide
         if outbox:
-            self._put_first(RESUME)
+            self._put_first((Resume(), None, copy_context()))
         if not self._backlog:
             self._unfinished = None  # else when all that waits here was handled
 

@@ -25,9 +25,15 @@ Why a signal does not wedge an actor. A signal handler may raise between almost 
 main thread, also between taking the baton and knowing that we have it. So the baton is a dict with one
 place, and who takes it puts a token there that is its own: `setdefault` is a single step, and whoever
 cleans up after an exception can tell whether the baton is still ours. In the same way somebody's
-message must not vanish between the queue and our hand: after a call returns, the interpreter looks for
-signals, but after a step of a `for` loop it does not, so the message is taken by a loop of one. What was
-in hand when the exception came is refused; if it was told and not asked, that is all that is lost.
+message must not vanish between the queue and our hand. The interpreter delivers signals when a function
+is entered, after a call and at a backward jump, and nowhere else. So the queue is a plain list: senders
+append to it, the holder of the baton reads `queue[0]` into its hand and deletes it there, and no call
+lies between the two (`test_mailbox` reads the bytecode). What was in hand when the exception came is
+refused; if it was told and not asked, that is all that is lost.
+
+Why a long queue costs no more for each message. Deleting the first of a list moves all the others. So a
+queue of more than `LONG` messages moves, as a whole, to the backlog: a deque that is handled before the
+queue. A signal must not strike between the copy and the delete either, or all of it would come twice.
 
 Why asks of different actors do not slow each other down without a GIL. Counting the references to an
 object that several threads use is an atomic write to one place in memory, and takes longer than all the
@@ -52,8 +58,8 @@ also when another thread runs it; what has to wait in a queue takes its sender's
 from __future__ import annotations
 
 import threading
+from collections import deque
 from contextvars import copy_context
-from queue import SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from uuid import uuid4
@@ -70,7 +76,6 @@ from greenroom.actors.runtime._threads import LOCAL
 from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
 
     from greenroom.actors.runtime._life import Item
@@ -84,6 +89,9 @@ T = TypeVar("T")
 HOLDER = "holder"
 """The one place of a baton. It is emptied with `clear()`, which gives the dict's table back: of a
 million actors, nearly all rest, and without its table an empty dict takes a third of the memory."""
+
+LONG = 64
+"""A queue with more messages than this moves to the backlog before it is handled."""
 
 AT_ONCE: Any = ...
 """In the place of the future of a message whose sender waits on this very thread: there is none yet."""
@@ -99,7 +107,7 @@ class Mailbox(Life):
 
     def __init__(self, runtime: Runtime, parent: Mailbox | None) -> None:
         super().__init__(runtime, parent)
-        self.queue = SimpleQueue()
+        self.queue = []
         self.baton: dict[str, object] = {}
         self.slow = runtime.slow_handler + 0.0
         """A number of its own, and not the runtime's: see the module's docstring."""
@@ -124,7 +132,7 @@ class Mailbox(Life):
 
     def send(self, message: Any, future: Future[Any] | None) -> None:
         """Take a message and see to it that somebody handles it. Raises if it is not taken."""
-        if self.bound is not None and self.queue.qsize() >= self.bound:
+        if self.bound is not None and len(self.queue) >= self.bound:
             msg = (
                 f"{self} has {self.bound} messages waiting, its bound, and did not take "
                 f"{type(message).__name__}. Send less, or later, or raise its mailbox_bound"
@@ -147,7 +155,7 @@ class Mailbox(Life):
             except BaseException:
                 self.recover(thread, item)
                 raise
-        self.queue.put((message, future, copy_context()))
+        self.queue.append((message, future, copy_context()))
         self.wake()
 
     def ask(self, message: Any, timeout: float | None = None, *, gives_way: bool = True) -> Any:
@@ -168,7 +176,7 @@ class Mailbox(Life):
         try:
             if self.baton.setdefault(HOLDER, token) is not token:
                 return self._ask_and_wait(message, timeout)
-            if self.state != OPEN or self._backlog is not None or not self.queue.empty():
+            if self.state != OPEN or self._backlog is not None or self.queue:
                 future = Future()
                 drive(thread, self, token, (message, future, None))
                 return future.get(timeout=timeout)
@@ -205,7 +213,7 @@ class Mailbox(Life):
                 thread.driving = False
             if monotonic() - began > self.slow:
                 self.runtime._report_slow(self, message, thread)
-            if thread.ready or not self.queue.empty() or self.state != OPEN:
+            if thread.ready or self.queue or self.state != OPEN:
                 self._go_on(thread)
         except BaseException:
             # This thread drove nothing before: what it has left is a helper's, the second look as well.
@@ -245,11 +253,11 @@ class Mailbox(Life):
             if baton.setdefault(HOLDER, argument) is not argument:
                 return None
             thread.driving = True
-            if self.state == OPEN and self._backlog is None and self.queue.empty():
+            if self.state == OPEN and self._backlog is None and not self.queue:
                 result = act(self.actor, argument)
             baton.clear()
             thread.driving = False
-            if not self.queue.empty() or self.state != OPEN:
+            if self.queue or self.state != OPEN:
                 self._go_on(thread)
         except BaseException:
             thread.driving = False
@@ -308,7 +316,7 @@ class Mailbox(Life):
 
     def empty(self) -> bool:
         """Tell whether nothing waits."""
-        return self.queue.empty() and not self._backlog
+        return not self.queue and not self._backlog
 
     # Running, with the baton in hand.
 
@@ -324,11 +332,11 @@ class Mailbox(Life):
             try:
                 if first is None:
                     budget = self._run_queue(budget)
-                elif self.state == OPEN and self._backlog is None and queue.empty():
+                elif self.state == OPEN and self._backlog is None and not queue:
                     budget -= 1
                     self.handle(first[0], first[1])
                 else:
-                    queue.put((first[0], first[1], copy_context()))
+                    queue.append((first[0], first[1], copy_context()))
                     budget = self._run_queue(budget)
                 if self.state == CLOSED:
                     self.refuse_all()
@@ -342,7 +350,7 @@ class Mailbox(Life):
                 if not whole:
                     self.runtime._hand_over(self)  # somebody else goes on from here
             # The second look: see the module's docstring.
-            if (queue.empty() and self.state == OPEN and self._backlog is None) or not self.runnable():
+            if (not queue and self.state == OPEN and self._backlog is None) or not self.runnable():
                 return budget
             if budget <= 0:
                 self.runtime._hand_over(self)
@@ -355,7 +363,7 @@ class Mailbox(Life):
         """Tell whether there is something to do. Needs no baton."""
         state = self.state
         if state >= OPEN:
-            return not self.queue.empty() or bool(self._backlog)
+            return bool(self.queue or self._backlog)
         return state >= STARTING
 
     def handle(self, message: Any, future: Future[Any] | None) -> None:
@@ -382,39 +390,33 @@ class Mailbox(Life):
         if monotonic() - began > self.slow:
             self.runtime._report_slow(self, message, thread)
 
-    def _handle_in(self, context: Any, message: Any) -> None:
-        if context is None:
-            self.handle(message, self.replying)
-        else:
-            context.run(self.handle, message, self.replying)
-
     def _run_queue(self, budget: int) -> int:
         if self.state == STARTING:
             self._run_on_start()
         elif self.state == DOOMED:
             self.end_for_good()
-        if self._backlog is not None:
-            budget = self._run_backlog(self._backlog, budget)
-        queue = self.queue
-        while self.state == OPEN and budget > 0 and not queue.empty():
+        while self.state == OPEN and (waiting := self._next()) and budget > 0:
             budget -= 1
-            # A loop of one: see "Why a signal does not wedge an actor".
-            for message, self.replying, context in iter(queue.get_nowait, None):
-                self._handle_in(context, message)
-                break
+            # No call between these two: see "Why a signal does not wedge an actor".
+            message, self.replying, context = waiting[0]
+            del waiting[0]
+            context.run(self.handle, message, self.replying)
         return budget
 
-    def _run_backlog(self, backlog: deque[Item], budget: int) -> int:
-        while backlog and self.state == OPEN and budget > 0:
-            budget -= 1
-            for message, self.replying, context in iter(backlog.popleft, None):
-                self._handle_in(context, message)
-                break
-        if not self._backlog:
-            self._backlog = None
-            if self.state == OPEN:
-                self._unfinished = None  # whatever was handed on is done
-        return budget
+    def _next(self) -> list[Item] | deque[Item]:
+        """Return where the next message is: in the backlog, if there is one, else in the queue."""
+        queue = self.queue
+        if self._backlog is None:
+            length = len(queue)
+            if length <= LONG or self.bound is not None:
+                return queue
+            # No call between the store and the delete: again because of signals.
+            self._backlog = deque(queue[:length])
+            del queue[:length]
+        elif not self._backlog:
+            self._backlog = self._unfinished = None  # whatever was handed on is done
+            return queue
+        return self._backlog
 
     def _run_on_start(self) -> None:
         actor = self.actor

@@ -36,16 +36,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from greenroom.actors.runtime._life import Item
 
-__all__ = ["RESUME", "Resume", "Unfinished"]
+__all__ = ["Resume", "Unfinished"]
 
 
 class Resume:
     """What a mailbox tells itself: go on with the outbox."""
 
     __slots__ = ()
-
-
-RESUME: Item = (Resume(), None, None)
 
 
 class Unfinished:

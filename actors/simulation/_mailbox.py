@@ -55,7 +55,7 @@ class SimulatedMailbox(Mailbox):
         if self.state == CLOSED:
             msg = f"{self} not found"
             raise pykka.ActorDeadError(msg)
-        self.queue.put((message, future, copy_context()))
+        self.queue.append((message, future, copy_context()))
         self.wake()
 
     def step(
@@ -73,12 +73,12 @@ class SimulatedMailbox(Mailbox):
         self.baton[HOLDER] = argument
         simulation._let_others_run()
         result: T | None = None
-        if self.state == OPEN and self._backlog is None and self.queue.empty():
+        if self.state == OPEN and self._backlog is None and not self.queue:
             simulation._note(f"{self} makes a step: {act.__name__}")
             result = act(self.actor, argument)
             simulation._let_others_run()
         self.baton.clear()
-        if not self.queue.empty() or self.state != OPEN:
+        if self.queue or self.state != OPEN:
             self.wake()
         simulation._let_others_run()
         return result
@@ -117,7 +117,7 @@ class SimulatedMailbox(Mailbox):
         if self._debts:
             lines.append(f"{self} has taken {len(self._debts)} replies along and not answered them")
         if self.state == SUSPENDED:
-            waiting = self.queue.qsize() + len(self._backlog or ())
+            waiting = len(self.waiting())
             lines.append(
                 f"{self} has failed and waits for {self.parent} to restart it or give it up; "
                 f"{waiting} messages wait with it"
