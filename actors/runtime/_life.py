@@ -8,7 +8,7 @@
 Only the holder of the baton changes the state, but for three steps out of states in which no holder does
 anything: starting, restarting and giving up. Who takes such a step wakes the mailbox afterwards. Out of
 `SUSPENDED` there are two ways and several people who may choose (the parent, whoever stops the actor,
-the end of the parent), so the choice itself is an object: who takes it out of `_choice` has it.
+the end of the parent), so the choice itself is an object: who takes it out of `rare.choice` has it.
 
 What an incarnation was doing when it failed, the next one may go on with: see `_resume.py`.
 """
@@ -22,11 +22,13 @@ import threading
 from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pykka
 
 from greenroom.actors.runtime._calls import describe
 from greenroom.actors.runtime._future import Future
+from greenroom.actors.runtime._registry import ActorRegistry
 from greenroom.actors.runtime._resume import Resume, Unfinished
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.messages import ChildFailed, StopActor
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from greenroom.actors.runtime._actor import Actor
     from greenroom.actors.runtime._mailbox import Mailbox
+    from greenroom.actors.runtime._ref import ActorRef
     from greenroom.actors.runtime._runtime import Runtime
 
     Item = tuple[Any, Future[Any] | None, Context]
@@ -48,19 +51,37 @@ logger = logging.getLogger("greenroom.actors")
 UNBORN, SUSPENDED, STARTING, DOOMED, OPEN, CLOSED = range(6)
 
 
+class Rare:
+    """What next to no actor has. Of a million, nearly all rest and have never failed, have no children
+    and are never named."""
+
+    __slots__ = ("actor_class", "children", "choice", "ended", "unfinished", "urn")
+
+    def __init__(self) -> None:
+        self.children: dict[Mailbox, ActorRef[Any]] = {}
+        self.choice: list[None] = []
+        """Who takes it out decides what becomes of a suspended actor."""
+        self.unfinished: Unfinished | None = None
+        self.ended: Future[Any] | None = None
+        """Set when all children have stopped, too."""
+        self.actor_class: type[Actor] | None = None
+        """Of an actor that has stopped."""
+        self.urn: str | None = None
+
+
+_lock = threading.RLock()
+"""For two threads that are the first to need what is rare of one actor, or its URN. Reentrant: a signal
+handler logs."""
+
+
 class Life:
     """The half of a mailbox that is about the actor. The methods need the baton unless they say not."""
 
     __slots__ = (
         "_backlog",
-        "_choice",
         "_debts",
-        "_ended",
-        "_unfinished",
+        "_rare",
         "actor",
-        "actor_class",
-        "bound",
-        "children",
         "decided",
         "outbox",
         "parent",
@@ -70,8 +91,6 @@ class Life:
         "state",
     )
 
-    actor_class: type[Actor]
-    bound: int | None
     queue: list[Item]
 
     def __init__(self, runtime: Runtime, parent: Mailbox | None) -> None:
@@ -79,33 +98,43 @@ class Life:
         self.parent = parent
         self.state = UNBORN
         self.actor: Actor | None = None
-        self.children: dict[Mailbox, None] | None = None
         self.replying: Future[Any] | None = None
         """Who waits for the message in hand. `defer_reply()` takes it."""
         self.decided = False
         """Whether `do()` was called for the message in hand. Right wherever that can come again."""
         self.outbox: deque[Any] | None = None
         """What was decided and is not yet done."""
-        self._unfinished: Unfinished | None = None
         self._backlog: deque[Item] | None = None
         self._debts: dict[Future[Any], None] | None = None
-        self._choice: list[None] | None = None
-        self._ended: Future[Any] | None = None
+        self._rare: Rare | None = None
 
-    def belong_to(self, actor_class: type[Actor]) -> None:
-        """Learn whose mailbox it is."""
-        bound = actor_class.mailbox_bound
-        if bound is not None and (not isinstance(bound, int) or bound < 1):
-            msg = f"{actor_class.__name__}.mailbox_bound must be 1 or more, or None, not {bound!r}"
-            raise ValueError(msg)
-        self.actor_class = actor_class
-        self.bound = bound
+    @property
+    def rare(self) -> Rare:
+        """What this mailbox has and hardly any other, made when it is first needed. Needs no baton."""
+        if self._rare is None:
+            with _lock:
+                self._rare = self._rare or Rare()
+        return self._rare
 
-    def adopt(self, child: Mailbox) -> None:
-        """Remember a child. Called by the actor itself, while it is being made or run."""
-        if self.children is None:
-            self.children = {}
-        self.children[child] = None
+    @property
+    def actor_class(self) -> type[Actor]:
+        """Whose mailbox it is. Needs no baton."""
+        actor = self.actor
+        return self.rare.actor_class if actor is None else type(actor)  # type: ignore[return-value]  # it is set before the actor goes
+
+    @property
+    def children(self) -> dict[Mailbox, ActorRef[Any]]:
+        """The actors that belong to this one: their mailboxes, and references to them."""
+        return {} if self._rare is None else self._rare.children
+
+    @property
+    def urn(self) -> str:
+        """The actor's URN, made when it is first wanted: most actors are never looked up by it."""
+        rare = self.rare
+        if rare.urn is None:
+            with _lock:
+                rare.urn = rare.urn or uuid4().urn
+        return rare.urn
 
     def is_root(self) -> bool:
         """Tell whether no living parent will take it along."""
@@ -119,7 +148,7 @@ class Life:
         logger.debug("Stopped %s", self)
         interrupt = self._call_hook(actor.on_stop)
         future, self.replying = self.replying, None
-        self._bury(future)
+        self._bury(actor, future)
         _raise(interrupt)
 
     def _call_hook(self, hook: Callable[..., object], *args: Any) -> KeyboardInterrupt | None:
@@ -135,35 +164,49 @@ class Life:
         return None
 
     def _close(self) -> Actor:
-        actor = self.actor
-        assert actor is not None
-        self.runtime._unregister(actor.actor_ref)
-        self.state = CLOSED
-        self.actor = self.outbox = self._unfinished = None
+        actor = self.let_go()
         waiting = self.runtime._stop_waiters.pop(self, None)
         if waiting is not None:
             waiting._resolve((None, None))
         return actor
 
-    def _bury(self, stop_reply: Future[Any] | None) -> None:
+    def let_go(self) -> Actor:
+        """Be closed, and have no actor any more."""
+        actor = self.actor
+        assert actor is not None
+        self.runtime._ended.add()
+        rare = self.rare
+        rare.actor_class = type(actor)
+        rare.unfinished = None
+        self.state = CLOSED
+        self.actor = self.outbox = None
+        return actor
+
+    def _bury(self, actor: Actor, stop_reply: Future[Any] | None) -> None:
         """Take the children along, and answer what nobody else will."""
-        parent, self.parent = self.parent, None
-        siblings = None if parent is None else parent.children
-        if siblings is not None:
-            siblings.pop(self, None)  # type: ignore[call-overload]  # a life is half of a mailbox
         for future in list(self._debts or ()):
             if self.settle_debt(future):
                 _refuse(future, f"{self} stopped before it answered")
-        children, self.children = self.children, None
+        children = list(self.children)
         if children:
-            self._ended = Future()
-            self._ended.on_done(lambda _: _answer(stop_reply))
-            self.runtime._stop_children(list(children), self._ended)
+            ended = self.rare.ended = Future()
+            ended.on_done(lambda _: self._leave(actor, stop_reply))
+            self.runtime._stop_children(children, ended)
         else:
-            _answer(stop_reply)
+            self._leave(actor, stop_reply)
+
+    def _leave(self, actor: Actor, stop_reply: Future[Any] | None) -> None:
+        """Nothing below it is left: be known to nobody. (Its children are found through it.)"""
+        parent, self.parent = self.parent, None
+        if parent is None:
+            ActorRegistry.unregister(actor.actor_ref)
+        else:
+            parent.children.pop(self, None)  # type: ignore[call-overload]  # a life is half of a mailbox
+        _answer(stop_reply)
 
     def refuse_all(self) -> None:
         """Answer whatever is in a closed mailbox."""
+        ended = None if self._rare is None else self._rare.ended
         for message, future, _ in self._take_all():
             if type(message) is ChildFailed:
                 message.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # a child of ours
@@ -173,10 +216,10 @@ class Life:
                 self.runtime._dead_letter(self, message)
             elif type(message) is not StopActor:
                 _refuse(future, f"{self} stopped before handling the message")
-            elif self._ended is None:
+            elif ended is None:
                 _answer(future)
             else:
-                self._ended.on_done(lambda _, future=future: _answer(future))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
+                ended.on_done(lambda _, future=future: _answer(future))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
 
     def waiting(self) -> list[Item]:
         """Return what waits, in the order in which it is handled."""
@@ -252,20 +295,20 @@ class Life:
                 actor.on_failure, type(exception), exception, exception.__traceback__
             )
         if orphan:
-            self._bury(None)
+            self._bury(actor, None)
         else:
             self._suspend(actor, message, exception, again)
         _raise(interrupt)
 
     def _suspend(self, actor: Actor, message: Any, exception: BaseException, again: Item | None) -> None:
-        if self._unfinished is None:
-            self._unfinished = Unfinished()
-        self._unfinished.item = None if self.decided else again
-        self._unfinished.exception = exception
+        rare = self.rare
+        rare.unfinished = unfinished = rare.unfinished or Unfinished()
+        unfinished.item = None if self.decided else again
+        unfinished.exception = exception
         state: list[Any] = [None]
         self._call_hook(lambda: state.insert(0, actor.hand_over()))
         self.state = SUSPENDED
-        self._choice = [None]  # last: who has the choice may change the state
+        rare.choice = [None]  # last: who has the choice may change the state
         failure = ChildFailed(
             ref=actor.actor_ref,
             exception=exception,
@@ -284,7 +327,7 @@ class Life:
     def choose(self) -> bool:
         """Win the right to say what becomes of a suspended actor. True for one caller only."""
         try:
-            (self._choice or []).pop()
+            self.rare.choice.pop()
         except IndexError:
             return False
         return True
@@ -307,19 +350,18 @@ class Life:
             make()
         except BaseException:
             self.actor = failed
-            self._choice = [None]
+            self.rare.choice = [None]
             raise
         self.runtime._report_restart(self)
-        assert self._unfinished is not None  # it was made when the actor was suspended
-        self._unfinished.at_most = at_most
+        assert self.rare.unfinished is not None  # it was made when the actor was suspended
+        self.rare.unfinished.at_most = at_most
         self.state = STARTING
         self.wake()
         return True
 
     def end_for_good(self) -> None:
         """End an actor that was given up. Needs the baton."""
-        self._close()
-        self._bury(None)
+        self._bury(self._close(), None)
 
     def resume(self, unfinished: Unfinished) -> None:
         """Put what the failed incarnation was doing before everything that waits. Needs the baton."""
@@ -345,7 +387,7 @@ class Life:
         if outbox:
             self._put_first((Resume(), None, copy_context()))
         if not self._backlog:
-            self._unfinished = None  # else when all that waits here was handled
+            self.rare.unfinished = None  # else when all that waits here was handled
 
     def _put_first(self, item: Item) -> None:
         if self._backlog is None:

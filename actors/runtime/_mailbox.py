@@ -40,7 +40,8 @@ object that several threads use is an atomic write to one place in memory, and t
 rest of an ask. So the short way of `ask` reads nothing that the ask of another actor reads, but for
 `LOCAL` and for what CPython does not count: classes, functions, constants. A dict of special messages,
 the limit of slow handlers in the runtime and a sentinel of our own were three such objects: see
-`benchmarks.cores`.
+`benchmarks.cores`. (So the runtime is asked about its limit only behind a handler that took longer than
+a millisecond, which is a constant.)
 
 A step is what a handler does, without a message (`step`): a function that is called with the actor while
 the baton is held, if nobody holds it and nothing waits. It must be short, must not send, and makes its
@@ -57,12 +58,10 @@ also when another thread runs it; what has to wait in a queue takes its sender's
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from contextvars import copy_context
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-from uuid import uuid4
 
 import pykka
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
@@ -82,6 +81,8 @@ if TYPE_CHECKING:
     from greenroom.actors.runtime._runtime import Runtime
     from greenroom.actors.runtime._threads import ThreadState
 
+    Brought = tuple[Any, Future[Any] | None]
+
 __all__ = ["Mailbox", "drive"]
 
 T = TypeVar("T")
@@ -100,7 +101,7 @@ AT_ONCE: Any = ...
 class Mailbox(Life):
     """The inbox of one actor, and all that the runtime knows about it."""
 
-    __slots__ = ("_urn", "baton", "slow")
+    __slots__ = ("baton",)
 
     quick_future: ClassVar[type[Future[Any]] | None] = Future
     """Makes the future of an ask where it needs to know nothing; else `create_future()` does."""
@@ -109,17 +110,6 @@ class Mailbox(Life):
         super().__init__(runtime, parent)
         self.queue = []
         self.baton: dict[str, object] = {}
-        self.slow = runtime.slow_handler + 0.0
-        """A number of its own, and not the runtime's: see the module's docstring."""
-        self._urn: str | None = None
-
-    @property
-    def urn(self) -> str:
-        """The actor's URN, made when it is first wanted: most actors are never looked up by it."""
-        if self._urn is None:
-            with _urn_lock:
-                self._urn = self._urn or uuid4().urn
-        return self._urn
 
     def __str__(self) -> str:
         return f"{self.actor_class.__name__} ({self.urn})"
@@ -132,13 +122,23 @@ class Mailbox(Life):
 
     def send(self, message: Any, future: Future[Any] | None) -> None:
         """Take a message and see to it that somebody handles it. Raises if it is not taken."""
-        if self.bound is not None and len(self.queue) >= self.bound:
+        if self.bound is not None:
+            self._refuse_when_full(message)
+        self.deliver(message, future)
+
+    @property
+    def bound(self) -> int | None:
+        """How many messages may wait."""
+        return None if self.actor is None else self.actor.mailbox_bound
+
+    def _refuse_when_full(self, message: Any) -> None:
+        bound = self.bound
+        if bound is not None and len(self.queue) >= bound:
             msg = (
-                f"{self} has {self.bound} messages waiting, its bound, and did not take "
+                f"{self} has {bound} messages waiting, its bound, and did not take "
                 f"{type(message).__name__}. Send less, or later, or raise its mailbox_bound"
             )
             raise MailboxFull(msg)
-        self.deliver(message, future)
 
     def deliver(self, message: Any, future: Future[Any] | None = None) -> None:
         """`send` without the bound: for what the actor itself, or the runtime, has set in motion."""
@@ -147,7 +147,7 @@ class Mailbox(Life):
             raise pykka.ActorDeadError(msg)
         thread = LOCAL.state
         if not thread.driving:
-            item = (message, future, None)
+            item = (message, future)
             try:
                 if self.baton.setdefault(HOLDER, item) is item:
                     drive(thread, self, item, item)
@@ -168,7 +168,7 @@ class Mailbox(Life):
         common case, in one piece and without a future. Whatever is not common is left to them.
         """
         thread = LOCAL.state
-        if thread.driving or self.state != OPEN or self.quick_future is None or self.bound is not None:
+        if thread.driving or self.state != OPEN or self.quick_future is None:
             return self._ask_and_wait(message, timeout)
         token = (message,)
         future: Future[Any] | None = None
@@ -177,8 +177,9 @@ class Mailbox(Life):
             if self.baton.setdefault(HOLDER, token) is not token:
                 return self._ask_and_wait(message, timeout)
             if self.state != OPEN or self._backlog is not None or self.queue:
+                self._refuse_when_full(message)
                 future = Future()
-                drive(thread, self, token, (message, future, None))
+                drive(thread, self, token, (message, future))
                 return future.get(timeout=timeout)
             self.replying = AT_ONCE
             thread.driving = True
@@ -211,8 +212,8 @@ class Mailbox(Life):
                 thread.running = None
                 self.baton.clear()
                 thread.driving = False
-            if monotonic() - began > self.slow:
-                self.runtime._report_slow(self, message, thread)
+            if monotonic() - began > 0.001:
+                self.runtime._report_slow(self, message, thread, began)
             if thread.ready or self.queue or self.state != OPEN:
                 self._go_on(thread)
         except BaseException:
@@ -320,7 +321,7 @@ class Mailbox(Life):
 
     # Running, with the baton in hand.
 
-    def run(self, thread: ThreadState, budget: int, token: object, first: Item | None = None) -> int:
+    def run(self, thread: ThreadState, budget: int, token: object, first: Brought | None = None) -> int:
         """Handle up to `budget` messages, let go of the baton, and return what is left of the budget.
 
         `first` was brought along by the thread. If nothing else waits it need not go through the queue.
@@ -387,8 +388,8 @@ class Mailbox(Life):
                 self.replying = None
         except BaseException as exception:
             self.failed(message, exception, future)
-        if monotonic() - began > self.slow:
-            self.runtime._report_slow(self, message, thread)
+        if monotonic() - began > 0.001:
+            self.runtime._report_slow(self, message, thread, began)
 
     def _run_queue(self, budget: int) -> int:
         if self.state == STARTING:
@@ -414,15 +415,17 @@ class Mailbox(Life):
             self._backlog = deque(queue[:length])
             del queue[:length]
         elif not self._backlog:
-            self._backlog = self._unfinished = None  # whatever was handed on is done
+            self._backlog = None
+            if self._rare is not None:
+                self._rare.unfinished = None  # whatever was handed on is done
             return queue
         return self._backlog
 
     def _run_on_start(self) -> None:
         actor = self.actor
         assert actor is not None
-        if self._unfinished is not None:
-            self.resume(self._unfinished)
+        if self._rare is not None and self._rare.unfinished is not None:
+            self.resume(self._rare.unfinished)
         self.state = OPEN
         self.decided = False
         try:
@@ -431,11 +434,7 @@ class Mailbox(Life):
             self.start_failed(exception)
 
 
-_urn_lock = threading.RLock()
-"""For two threads that are the first to want the URN of one actor. Reentrant: a signal handler logs."""
-
-
-def drive(thread: ThreadState, mailbox: Mailbox, token: object, first: Item | None = None) -> None:
+def drive(thread: ThreadState, mailbox: Mailbox, token: object, first: Brought | None = None) -> None:
     """Run a mailbox whose baton the caller holds, then what its handlers sent to others.
 
     This is the bottom of the stack of every handler. It returns after a batch; what is left then goes

@@ -27,6 +27,8 @@ class ActorRef(pykka.ActorRef[A]):
     what pykka copies into every reference is looked up there.
     """
 
+    __slots__ = ("actor_inbox",)
+
     # More than pykka asks for, which checkers do not like in an attribute.
     actor_inbox: Mailbox
 
@@ -73,10 +75,7 @@ class ActorRef(pykka.ActorRef[A]):
         make = mailbox.quick_future
         future = mailbox.create_future(message) if make is None else make()
         try:
-            if mailbox.bound is None:
-                mailbox.deliver(message, future)
-            else:
-                mailbox.send(message, future)
+            mailbox.send(message, future)
         except Exception:
             future._resolve((None, sys.exc_info()))
         return future

@@ -35,6 +35,7 @@ from greenroom.actors.runtime._helpers import Helpers
 from greenroom.actors.runtime._life import CLOSED, SUSPENDED, Life
 from greenroom.actors.runtime._loops import Loops, usable
 from greenroom.actors.runtime._mailbox import Mailbox
+from greenroom.actors.runtime._ref import ActorRef
 from greenroom.actors.runtime._registry import ActorRegistry
 from greenroom.actors.runtime._stats import RuntimeStats, Tally
 from greenroom.actors.runtime._threads import LOCAL, Birth
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from greenroom.actors.runtime._ref import ActorRef
     from greenroom.actors.runtime._threads import ThreadState
 
 __all__ = ["Runtime", "current_runtime", "default_runtime"]
@@ -95,7 +95,7 @@ class Runtime:
             helpers: how many threads may take over what is handed over.
             workers: how many pieces of slow work may run at once, in each lane.
             slow_handler: a handler that uses more seconds of processor time is logged, one a second at
-                most. `None`: never.
+                most; a millisecond is never too long. `None`: never.
             clock: a `ManualClock` for tests; real time otherwise.
             on_dead_letter: called with the name of the actor and the message that nobody handled.
         """
@@ -266,18 +266,13 @@ class Runtime:
             msg = f"{self.name} is closed: it starts no actor, timer or work any more"
             raise RuntimeClosed(msg)
 
-    def _register(self, ref: ActorRef[Any]) -> None:
-        self._started.add()
-        ActorRegistry.register(ref)
-        logger.debug("Starting %s", ref)
-
-    def _unregister(self, ref: ActorRef[Any]) -> None:
-        self._ended.add()
-        ActorRegistry.unregister(ref)
+    def _refs(self) -> list[ActorRef[Any]]:
+        """Return the actors here, and those that have stopped and wait for their children."""
+        refs = [ref for ref in ActorRegistry.every() if isinstance(ref, ActorRef)]
+        return [ref for ref in refs if ref.actor_inbox.runtime is self]
 
     def _mailboxes(self) -> list[Mailbox]:
-        mailboxes = [ref.actor_inbox for ref in ActorRegistry.get_all()]
-        return [m for m in mailboxes if isinstance(m, Mailbox) and m.runtime is self]
+        return [ref.actor_inbox for ref in self._refs() if ref.is_alive()]
 
     def _stop_mailbox(self, mailbox: Mailbox) -> Future[None]:
         message = StopActor()
@@ -323,9 +318,11 @@ class Runtime:
             except Exception:
                 logger.exception("on_dead_letter failed")
 
-    def _report_slow(self, mailbox: Life, message: Any, thread: ThreadState) -> None:
-        """A handler took long by the clock. It is to blame if the thread has worked for as long: on a
-        busy machine handlers mostly wait to go on."""
+    def _report_slow(self, mailbox: Life, message: Any, thread: ThreadState, began: float) -> None:
+        """A handler took more than a millisecond. It is to blame if that was more than the limit and the
+        thread has worked for as long: on a busy machine handlers mostly wait to go on."""
+        if time.monotonic() - began <= self.slow_handler:
+            return
         took = time.thread_time() - thread.sampled
         if took <= self.slow_handler:
             return

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pykka
 
 from greenroom.actors.runtime._calls import check_seconds, is_async, name_of
-from greenroom.actors.runtime._life import CLOSED
 from greenroom.actors.runtime._mailbox import Mailbox
+from greenroom.actors.runtime._registry import ActorRegistry
 from greenroom.actors.runtime._runtime import Runtime
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.runtime._timers import ManualClock
@@ -178,11 +178,10 @@ class Simulation(Runtime):
         self._closed = True
         for task in list(self._tasks):
             task.close()
-        for mailbox in self._mailboxes():
-            actor, mailbox.actor = mailbox.actor, None
-            mailbox.state = CLOSED
-            if actor is not None:
-                self._unregister(actor.actor_ref)
+        for ref in self._refs():
+            if ref.is_alive():
+                ref.actor_inbox.let_go()
+            ActorRegistry.unregister(ref)
         self._runnable.clear()
         self._timers.close()
 

@@ -637,7 +637,7 @@ def test_an_actor_at_rest_keeps_nothing_of_all_this(family: Family) -> None:
     assert family.child.ask(("tell", "c")) == "c"
 
     mailbox = family.child.actor_inbox
-    assert (mailbox.outbox, mailbox._unfinished, mailbox._backlog) == (None, None, None)
+    assert (mailbox.outbox, mailbox.rare.unfinished, mailbox._backlog) == (None, None, None)
 
 
 @pytest.mark.usefixtures("nothing_logged")
