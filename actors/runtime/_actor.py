@@ -198,7 +198,8 @@ class Actor(pykka.Actor):
         """Put a new instance of its class, made with these arguments, in the place of a failed child.
 
         The reference, the waiting messages and the deferred replies stay. If the constructor raises,
-        the child still waits for a decision.
+        the child still waits for a decision. A child that has failed in `on_start()` three times in a
+        row starts after a pause, which grows with each further time. It may be given up meanwhile.
 
         With `replay` the new instance goes on, behind `on_start()`, with what the failed one was doing:
         the rest of what it had decided (see `do()`), or else the message that it failed on. If

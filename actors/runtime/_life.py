@@ -48,6 +48,10 @@ __all__ = ["CLOSED", "DOOMED", "OPEN", "STARTING", "SUSPENDED", "UNBORN", "Life"
 
 logger = logging.getLogger("greenroom.actors")
 
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
+"""How many seconds an actor waits that failed in `on_start()` three times in a row; twice that after the
+next time, and so on."""
+
 UNBORN, SUSPENDED, STARTING, DOOMED, OPEN, CLOSED = range(6)
 
 
@@ -55,13 +59,26 @@ class Rare:
     """What next to no actor has. Of a million, nearly all rest and have never failed, have no children
     and are never named."""
 
-    __slots__ = ("actor_class", "children", "choice", "ended", "unfinished", "urn")
+    __slots__ = (
+        "actor_class",
+        "children",
+        "choice",
+        "ended",
+        "failed_starts",
+        "paused",
+        "unfinished",
+        "urn",
+    )
 
     def __init__(self) -> None:
         self.children: dict[Mailbox, ActorRef[Any]] = {}
         self.choice: list[None] = []
         """Who takes it out decides what becomes of a suspended actor."""
         self.unfinished: Unfinished | None = None
+        self.failed_starts = 0
+        """How many incarnations in a row failed in `on_start()`."""
+        self.paused = False
+        """Whether the next one is made, and waits before it starts."""
         self.ended: Future[Any] | None = None
         """Set when all children have stopped, too."""
         self.actor_class: type[Actor] | None = None
@@ -270,6 +287,7 @@ class Life:
 
     def start_failed(self, exception: BaseException) -> None:
         """End an incarnation whose `on_start()` raised: `on_failure()` is not for it."""
+        self.rare.failed_starts += 1
         self._fail(None, exception, notify_actor=False)
         _raise(_interrupt(exception))
 
@@ -343,21 +361,36 @@ class Life:
 
         `at_most` says how often it may go on with the same thing. `None`: with nothing.
         """
-        if not self.choose():
+        rare = self.rare
+        if rare.paused or not self.choose():
             return False
         failed = self.actor
         try:
             make()
         except BaseException:
             self.actor = failed
-            self.rare.choice = [None]
+            rare.choice = [None]
             raise
-        self.runtime._report_restart(self)
-        assert self.rare.unfinished is not None  # it was made when the actor was suspended
-        self.rare.unfinished.at_most = at_most
+        assert rare.unfinished is not None  # it was made when the actor was suspended
+        rare.unfinished.at_most = at_most
+        pause = _pause_after(rare.failed_starts)
+        self.runtime._report_restart(self, pause)
+        if pause:
+            rare.paused = True
+            rare.choice = [None]  # who stops or gives it up meanwhile does not have to wait
+            self.runtime._set_timer(pause, self._restart_now)
+        else:
+            self._start_again()
+        return True
+
+    def _restart_now(self) -> None:
+        if self.choose():
+            self.rare.paused = False
+            self._start_again()
+
+    def _start_again(self) -> None:
         self.state = STARTING
         self.wake()
-        return True
 
     def end_for_good(self) -> None:
         """End an actor that was given up. Needs the baton."""
@@ -383,7 +416,9 @@ class Life:
                 self._put_first((message, _passed_on(future), context))
                 item = None
         if item is not None and type(item[0]) is ChildFailed:
-            item[0].ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # nobody else will decide
+            child: Mailbox = item[0].ref.actor_inbox  # type: ignore[assignment]  # a child of ours
+            if not child.rare.paused:
+                child.give_up()  # nobody else will decide
         if outbox:
             self._put_first((Resume(), None, copy_context()))
         if not self._backlog:
@@ -432,6 +467,13 @@ class Life:
         if not debts and LOCAL.state.running is self:
             self._debts = None  # only who has the baton adds one. Most actors of a million owe nothing
         return True
+
+
+def _pause_after(failed_starts: int) -> float:
+    """Tell how many seconds to wait before the next start: nothing at first, then longer and longer."""
+    if failed_starts < 3:
+        return 0.0
+    return min(FIRST_PAUSE * 2.0 ** min(failed_starts - 3, 30), LONGEST_PAUSE)
 
 
 def _answer(future: Future[Any] | None) -> None:

@@ -432,6 +432,9 @@ class Mailbox(Life):
             actor.on_start()
         except BaseException as exception:
             self.start_failed(exception)
+        else:
+            if self._rare is not None:
+                self._rare.failed_starts = 0
 
 
 def drive(thread: ThreadState, mailbox: Mailbox, token: object, first: Brought | None = None) -> None:

@@ -348,9 +348,12 @@ class Runtime:
     def _report_returned(self, mailbox: Life) -> None:
         logger.info("Exception returned from %s to caller:", mailbox, exc_info=sys.exc_info())
 
-    def _report_restart(self, mailbox: Life) -> None:
+    def _report_restart(self, mailbox: Life, pause: float) -> None:
         self._restarts.add()
-        logger.info("Restarting %s", mailbox)
+        if pause:
+            logger.warning("Restarting %s in %s s: its on_start() fails again and again", mailbox, pause)
+        else:
+            logger.info("Restarting %s", mailbox)
 
     # Time and work.
 
