@@ -157,8 +157,9 @@ class Actor(pykka.Actor):
         outbox.extend(effects)
         mailbox.outbox = outbox
         mailbox.decided = True
+        runtime = mailbox.runtime
         while outbox:
-            mailbox.runtime.fault_point("effect")
+            runtime.fault_point("effect")
             more = self.perform(outbox[0])
             outbox.popleft()
             if more:
@@ -329,7 +330,7 @@ def _start(
     if birth.parent is None:
         ActorRegistry.register(ref)
     else:
-        birth.parent.rare.children[actor.actor_inbox] = ref
+        birth.parent.adopt(actor.actor_inbox, ref)
     actor._start_actor_loop()
     return ref
 

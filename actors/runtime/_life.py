@@ -59,31 +59,20 @@ class Rare:
     """What next to no actor has. Of a million, nearly all rest and have never failed, have no children
     and are never named."""
 
-    __slots__ = (
-        "actor_class",
-        "children",
-        "choice",
-        "ended",
-        "failed_starts",
-        "paused",
-        "unfinished",
-        "urn",
-    )
-
-    def __init__(self) -> None:
-        self.children: dict[Mailbox, ActorRef[Any]] = {}
-        self.choice: list[None] = []
-        """Who takes it out decides what becomes of a suspended actor."""
-        self.unfinished: Unfinished | None = None
-        self.failed_starts = 0
-        """How many incarnations in a row failed in `on_start()`."""
-        self.paused = False
-        """Whether the next one is made, and waits before it starts."""
-        self.ended: Future[Any] | None = None
-        """Set when all children have stopped, too."""
-        self.actor_class: type[Actor] | None = None
-        """Of an actor that has stopped."""
-        self.urn: str | None = None
+    # Class attributes are the initial state: most have one or two.
+    children: dict[Mailbox, ActorRef[Any]] | None = None
+    choice: list[None] | None = None
+    """Who takes out what is in it decides what becomes of a suspended actor."""
+    unfinished: Unfinished | None = None
+    failed_starts = 0
+    """How many incarnations in a row failed in `on_start()`."""
+    paused = False
+    """Whether the next one is made, and waits before it starts."""
+    ended: Future[Any] | None = None
+    """Set when all children have stopped, too."""
+    actor_class: type[Actor]
+    """Of an actor that has stopped."""
+    urn: str | None = None
 
 
 _lock = threading.RLock()
@@ -99,6 +88,7 @@ class Life:
         "_debts",
         "_rare",
         "actor",
+        "baton",
         "decided",
         "outbox",
         "parent",
@@ -108,9 +98,9 @@ class Life:
         "state",
     )
 
-    queue: list[Item]
-
     def __init__(self, runtime: Runtime, parent: Mailbox | None) -> None:
+        self.queue: list[Item] = []
+        self.baton: dict[str, object] = {}
         self.runtime = runtime
         self.parent = parent
         self.state = UNBORN
@@ -137,12 +127,19 @@ class Life:
     def actor_class(self) -> type[Actor]:
         """Whose mailbox it is. Needs no baton."""
         actor = self.actor
-        return self.rare.actor_class if actor is None else type(actor)  # type: ignore[return-value]  # it is set before the actor goes
+        return self.rare.actor_class if actor is None else type(actor)
 
     @property
     def children(self) -> dict[Mailbox, ActorRef[Any]]:
         """The actors that belong to this one: their mailboxes, and references to them."""
-        return {} if self._rare is None else self._rare.children
+        return (None if self._rare is None else self._rare.children) or {}
+
+    def adopt(self, child: Mailbox, ref: ActorRef[Any]) -> None:
+        """Remember a child. Called by the actor itself, while it is being made or run."""
+        rare = self.rare
+        if rare.children is None:
+            rare.children = {}
+        rare.children[child] = ref
 
     @property
     def urn(self) -> str:
@@ -193,8 +190,7 @@ class Life:
         assert actor is not None
         self.runtime._ended.add()
         rare = self.rare
-        rare.actor_class = type(actor)
-        rare.unfinished = None
+        rare.actor_class, rare.unfinished = type(actor), None
         self.state = CLOSED
         self.actor = self.outbox = None
         return actor
@@ -345,7 +341,7 @@ class Life:
     def choose(self) -> bool:
         """Win the right to say what becomes of a suspended actor. True for one caller only."""
         try:
-            self.rare.choice.pop()
+            (self.rare.choice or []).pop()
         except IndexError:
             return False
         return True

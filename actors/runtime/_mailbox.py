@@ -78,7 +78,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom.actors.runtime._life import Item
-    from greenroom.actors.runtime._runtime import Runtime
     from greenroom.actors.runtime._threads import ThreadState
 
     Brought = tuple[Any, Future[Any] | None]
@@ -101,15 +100,10 @@ AT_ONCE: Any = ...
 class Mailbox(Life):
     """The inbox of one actor, and all that the runtime knows about it."""
 
-    __slots__ = ("baton",)
+    __slots__ = ()
 
     quick_future: ClassVar[type[Future[Any]] | None] = Future
     """Makes the future of an ask where it needs to know nothing; else `create_future()` does."""
-
-    def __init__(self, runtime: Runtime, parent: Mailbox | None) -> None:
-        super().__init__(runtime, parent)
-        self.queue = []
-        self.baton: dict[str, object] = {}
 
     def __str__(self) -> str:
         return f"{self.actor_class.__name__} ({self.urn})"
@@ -122,7 +116,7 @@ class Mailbox(Life):
 
     def send(self, message: Any, future: Future[Any] | None) -> None:
         """Take a message and see to it that somebody handles it. Raises if it is not taken."""
-        if self.bound is not None:
+        if self.queue:
             self._refuse_when_full(message)
         self.deliver(message, future)
 
