@@ -70,6 +70,8 @@ class Rare:
     """Whether the next one is made, and waits before it starts."""
     ended: Future[Any] | None = None
     """Set when all children have stopped, too."""
+    stopped: Future[None] | None = None
+    """What somebody waits for who waits for the actor's end."""
     actor_class: type[Actor]
     """Of an actor that has stopped."""
     urn: str | None = None
@@ -179,9 +181,8 @@ class Life:
 
     def _close(self) -> Actor:
         actor = self.let_go()
-        waiting = self.runtime._stop_waiters.pop(self, None)
-        if waiting is not None:
-            waiting._resolve((None, None))
+        if self.rare.stopped is not None:
+            self.rare.stopped._resolve((None, None))
         return actor
 
     def let_go(self) -> Actor:
@@ -472,9 +473,9 @@ def _pause_after(failed_starts: int) -> float:
     return min(FIRST_PAUSE * 2.0 ** min(failed_starts - 3, 30), LONGEST_PAUSE)
 
 
-def _answer(future: Future[Any] | None) -> None:
-    if future is not None:
-        future._resolve((None, None))
+def _answer(stop_reply: Future[Any] | None) -> None:
+    if stop_reply is not None:
+        stop_reply._resolve((True, None))
 
 
 def _passed_on(future: Future[Any] | None) -> Future[Any] | None:

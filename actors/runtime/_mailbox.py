@@ -51,8 +51,8 @@ second look is the same.
     1. a step holds the baton   2. a sender puts its message, fails to get the baton, walks away
     3. the step lets go, looks once more, and runs 2
 
-Sends from inside a handler are not run on its stack. They go on the thread's ready list, and `drive()`,
-at the bottom of the stack, works through it. Context variables: a handler sees those of its sender,
+Sends from inside a handler are not run on its stack. They go on the thread's ready list, and the bottom
+of the stack (`drive_ready`) works through it. Context variables: a handler sees those of its sender,
 also when another thread runs it; what has to wait in a queue takes its sender's context along.
 """
 
@@ -61,7 +61,7 @@ from __future__ import annotations
 from collections import deque
 from contextvars import copy_context
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pykka
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 
     Brought = tuple[Any, Future[Any] | None]
 
-__all__ = ["Mailbox", "drive"]
+__all__ = ["Mailbox"]
 
 T = TypeVar("T")
 
@@ -102,9 +102,6 @@ class Mailbox(Life):
 
     __slots__ = ()
 
-    quick_future: ClassVar[type[Future[Any]] | None] = Future
-    """Makes the future of an ask where it needs to know nothing; else `create_future()` does."""
-
     def __str__(self) -> str:
         return f"{self.actor_class.__name__} ({self.urn})"
 
@@ -113,12 +110,6 @@ class Mailbox(Life):
         return Future()
 
     # Sending.
-
-    def send(self, message: Any, future: Future[Any] | None) -> None:
-        """Take a message and see to it that somebody handles it. Raises if it is not taken."""
-        if self.queue:
-            self._refuse_when_full(message)
-        self.deliver(message, future)
 
     @property
     def bound(self) -> int | None:
@@ -134,21 +125,21 @@ class Mailbox(Life):
             )
             raise MailboxFull(msg)
 
-    def deliver(self, message: Any, future: Future[Any] | None = None) -> None:
-        """`send` without the bound: for what the actor itself, or the runtime, has set in motion."""
+    def deliver(self, message: Any, future: Future[Any] | None = None, bounded: bool = False) -> None:
+        """Take a message and see to it that somebody handles it. Raises if it is not taken.
+
+        The bound of the actor counts if `bounded`: not for what it, or the runtime, has set in motion.
+        """
         if self.state == CLOSED:
             msg = f"{self} not found"
             raise pykka.ActorDeadError(msg)
+        if bounded and self.queue:
+            self._refuse_when_full(message)
         thread = LOCAL.state
         if not thread.driving:
             item = (message, future)
-            try:
-                if self.baton.setdefault(HOLDER, item) is item:
-                    drive(thread, self, item, item)
-                    return
-            except BaseException:
-                self.recover(thread, item)
-                raise
+            if self._run_here(thread, item, item):
+                return
         self.queue.append((message, future, copy_context()))
         self.wake()
 
@@ -158,11 +149,11 @@ class Mailbox(Life):
         With `gives_way=False` the thread does not let others go first when it has its answer
         (`_courtesy`): for an answer that others wait for until it is used.
 
-        This is what `deliver()`, `drive()`, `run()`, `handle()` and `Future.get()` do together in the
+        This is what `deliver()`, `run()`, `handle()` and `Future.get()` do together in the
         common case, in one piece and without a future. Whatever is not common is left to them.
         """
         thread = LOCAL.state
-        if thread.driving or self.state != OPEN or self.quick_future is None:
+        if thread.driving or self.state != OPEN:
             return self._ask_and_wait(message, timeout)
         token = (message,)
         future: Future[Any] | None = None
@@ -173,7 +164,7 @@ class Mailbox(Life):
             if self.state != OPEN or self._backlog is not None or self.queue:
                 self._refuse_when_full(message)
                 future = Future()
-                drive(thread, self, token, (message, future))
+                self._run_here(thread, token, (message, future))
                 return future.get(timeout=timeout)
             self.replying = AT_ONCE
             thread.driving = True
@@ -268,7 +259,7 @@ class Mailbox(Life):
 
     def _ask_and_wait(self, message: Any, timeout: float | None) -> Any:
         future = self.create_future(message)
-        self.send(message, future)
+        self.deliver(message, future, bounded=True)
         return future.get(timeout=timeout)
 
     def _go_on(self, thread: ThreadState) -> None:
@@ -281,17 +272,31 @@ class Mailbox(Life):
         """See to it that somebody runs this mailbox."""
         thread = LOCAL.state
         if not thread.driving:
-            token = object()
-            try:
-                if self.baton.setdefault(HOLDER, token) is token:
-                    drive(thread, self, token)
-            except BaseException:
-                self.recover(thread, token)
-                raise
+            self._run_here(thread, object())
         elif thread.running is not self:
             ready = thread.ready
             if not ready or ready[-1] is not self:
                 ready.append(self)
+
+    def _run_here(self, thread: ThreadState, token: object, first: Brought | None = None) -> bool:
+        """Run this mailbox, then what its handlers sent to others. False if somebody else runs it.
+
+        This is the bottom of the stack of every handler. It returns after a batch; what is left then
+        goes on on a helper thread.
+        """
+        try:
+            if self.baton.setdefault(HOLDER, token) is not token:
+                return False
+            thread.driving = True
+            drive_ready(thread, self.run(thread, self.runtime.batch, token, first))
+        except BaseException:
+            thread.driving = (
+                False  # here and not in a function: an exception may come out of nowhere again
+            )
+            self.recover(thread, token)
+            _hand_over_ready(thread)
+            raise
+        return True
 
     def recover(self, thread: ThreadState, token: object) -> None:
         """Clean up after an exception out of nowhere: let go of the baton if it is still ours."""
@@ -302,7 +307,7 @@ class Mailbox(Life):
 
     def put(self, envelope: Any) -> None:
         """Take one of pykka's envelopes: the interface of a pykka inbox."""
-        self.send(envelope.message, envelope.reply_to)
+        self.deliver(envelope.message, envelope.reply_to, bounded=True)
 
     def get(self) -> Any:
         """Refuse: nobody but the runtime takes messages out."""
@@ -429,23 +434,6 @@ class Mailbox(Life):
         else:
             if self._rare is not None:
                 self._rare.failed_starts = 0
-
-
-def drive(thread: ThreadState, mailbox: Mailbox, token: object, first: Brought | None = None) -> None:
-    """Run a mailbox whose baton the caller holds, then what its handlers sent to others.
-
-    This is the bottom of the stack of every handler. It returns after a batch; what is left then goes
-    on on a helper thread.
-    """
-    try:
-        thread.driving = True
-        budget = mailbox.run(thread, mailbox.runtime.batch, token, first)
-        drive_ready(thread, budget)
-    except BaseException:
-        thread.driving = False  # here and not in a function: an exception may come out of nowhere again
-        mailbox.recover(thread, token)
-        _hand_over_ready(thread)
-        raise
 
 
 def drive_ready(thread: ThreadState, budget: int) -> None:

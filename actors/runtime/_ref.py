@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
-from greenroom.actors.runtime._future import Derived, Future
 from greenroom.actors.runtime._life import CLOSED
 from greenroom.actors.runtime._stop_flag import StopFlag
 
@@ -62,7 +61,7 @@ class ActorRef(pykka.ActorRef[A]):
 
         A message that was taken and then found the actor stopped is counted as a dead letter.
         """
-        self.actor_inbox.send(message, None)
+        self.actor_inbox.deliver(message, None, True)
 
     def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
         """Send a message and wait for the answer, or return a future of it (`block=False`).
@@ -72,10 +71,9 @@ class ActorRef(pykka.ActorRef[A]):
         mailbox = self.actor_inbox
         if block:
             return mailbox.ask(message, timeout)
-        make = mailbox.quick_future
-        future = mailbox.create_future(message) if make is None else make()
+        future = mailbox.create_future(message)
         try:
-            mailbox.send(message, future)
+            mailbox.deliver(message, future, True)
         except Exception:
             future._resolve((None, sys.exc_info()))
         return future
@@ -86,14 +84,5 @@ class ActorRef(pykka.ActorRef[A]):
         True when it and all its children have stopped, False if it was dead before.
         """
         mailbox = self.actor_inbox
-        stopping = mailbox.runtime._stop_mailbox(mailbox)
-
-        def was_alive() -> bool:
-            try:
-                stopping.get()
-            except pykka.ActorDeadError:
-                return False
-            return True
-
-        stopped: Future[bool] = Derived((stopping,), was_alive)
+        stopped = mailbox.runtime._stop_mailbox(mailbox)
         return stopped.get(timeout=timeout) if block else stopped

@@ -29,9 +29,9 @@ from greenroom.actors.runtime._calls import (
     is_async,
     name_of,
 )
+from greenroom.actors.runtime._crew import Crew
 from greenroom.actors.runtime._errors import RuntimeClosed, WouldBlock
 from greenroom.actors.runtime._future import Future
-from greenroom.actors.runtime._helpers import Helpers
 from greenroom.actors.runtime._life import CLOSED, SUSPENDED, Life
 from greenroom.actors.runtime._loops import Loops, usable
 from greenroom.actors.runtime._mailbox import Mailbox
@@ -56,6 +56,9 @@ logger = logging.getLogger("greenroom.actors")
 
 A = TypeVar("A", bound=Actor)
 T = TypeVar("T")
+
+HELPER_PATIENCE = 5.0
+"""A helper thread that found nothing to do for so many seconds ends."""
 
 SLOW_PAUSE = 1.0
 """After a line about a slow handler there is none for so many seconds. They are counted all the same."""
@@ -114,7 +117,6 @@ class Runtime:
         """For whatever is spread at random. A simulation's comes from its seed."""
         self._on_dead_letter = on_dead_letter
         self._closed = False
-        self._stop_waiters: dict[Life, Future[None]] = {}
         self._started, self._ended = Tally(), Tally()
         self._failures, self._restarts, self._dead_letters = Tally(), Tally(), Tally()
         self._slow, self._hand_overs = Tally(), Tally()
@@ -124,7 +126,10 @@ class Runtime:
             if isinstance(clock, ManualClock)
             else TimerThread(f"{self.name}-timers", self.clock, self._collecting)
         )
-        self._helpers = Helpers(self.name, helpers)
+        self._helpers: Crew[Callable[[], object]] = Crew(
+            f"{self.name}-helper", helpers, HELPER_PATIENCE, _call_job
+        )
+        """They run actors when the thread that brought the message has done its share."""
         self._most_workers = workers
         self._workers: dict[str, Workers] = {}
         self._loops = Loops(self.name, self._set_timer)
@@ -228,7 +233,8 @@ class Runtime:
         for crew in list(self._workers.values()):
             crew.close(max(0.0, deadline - time.monotonic()))
         self._timers.close()
-        self._helpers.close()
+        for job in self._helpers.close() + self._helpers.join(HELPER_PATIENCE):
+            job()  # nobody else will
 
     def __enter__(self) -> Self:
         LOCAL.state.entered.append(self)
@@ -254,10 +260,10 @@ class Runtime:
 
     def _hand_over(self, mailbox: Mailbox) -> None:
         self._hand_overs.add()
-        self._helpers.take(mailbox)
+        self._run_soon(mailbox.wake)
 
     def _run_soon(self, call: Callable[[], object]) -> None:
-        self._helpers.take(call)
+        self._helpers.put(call)
 
     # For actors and mailboxes.
 
@@ -274,13 +280,14 @@ class Runtime:
     def _mailboxes(self) -> list[Mailbox]:
         return [ref.actor_inbox for ref in self._refs() if ref.is_alive()]
 
-    def _stop_mailbox(self, mailbox: Mailbox) -> Future[None]:
+    def _stop_mailbox(self, mailbox: Mailbox) -> Future[bool]:
+        """Have an actor stop. The future tells whether it had not stopped before."""
         message = StopActor()
         future = mailbox.create_future(message)
         try:
             mailbox.deliver(message, future)
         except pykka.ActorDeadError:
-            future.set_exception()
+            future.set(False)
         if mailbox.state == SUSPENDED:
             mailbox.give_up()
         return future
@@ -288,7 +295,7 @@ class Runtime:
     def _stop_children(self, children: list[Mailbox], reply: Future[Any] | None) -> None:
         left = deque(children)
 
-        def stopped(_: Future[None]) -> None:
+        def stopped(_: Future[bool]) -> None:
             left.pop()
             if reply is not None and not left:
                 reply._resolve((None, None))
@@ -303,9 +310,10 @@ class Runtime:
             self._stop_mailbox(mailbox)
 
     def _when_stopped(self, mailbox: Mailbox) -> Future[None]:
-        future = self._stop_waiters.setdefault(mailbox, mailbox.create_future(StopActor()))
+        future: Future[None] = mailbox.rare.__dict__.setdefault(
+            "stopped", mailbox.create_future(StopActor())
+        )
         if mailbox.state == CLOSED:
-            self._stop_waiters.pop(mailbox, None)
             future._resolve((None, None))
         return future
 
@@ -374,17 +382,17 @@ class Runtime:
                 crew.close(0.0)
         return crew
 
-    def _collecting(self, call: Callable[[], object]) -> None:
+    def _collecting(self, call: Callable[[], bool]) -> bool:
         """Call, and have helpers run the actors that were told something: the thread is the timers'."""
         thread = LOCAL.state
         ready = thread.ready
         thread.driving = True
         try:
-            call()
+            return call()
         finally:
             thread.driving = False
             while ready:
-                self._helpers.take(ready.popleft())
+                self._run_soon(ready.popleft().wake)
 
     def _call_and_await(
         self,
@@ -403,6 +411,11 @@ class Runtime:
         outcome: Future[Any] = Future()
         self._loops.submit(Work(awaited, outcome, name_of(call), None), usable(loop))
         return outcome.get()
+
+
+def _call_job(job: Callable[[], object], _: threading.Thread) -> bool:
+    job()
+    return True
 
 
 _default: Runtime | None = None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pykka
 from pykka.messages import ProxyCall
 
 from greenroom.actors.runtime._calls import describe
 from greenroom.actors.runtime._dispatch import SPECIAL
-from greenroom.actors.runtime._life import CLOSED, OPEN, SUSPENDED
+from greenroom.actors.runtime._life import OPEN, SUSPENDED
 from greenroom.actors.runtime._mailbox import HOLDER, Mailbox
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.simulation._faults import InjectedFault
@@ -33,8 +31,6 @@ class SimulatedMailbox(Mailbox):
 
     __slots__ = ("number",)
 
-    quick_future = None
-
     runtime: Simulation
 
     def __init__(self, simulation: Simulation, parent: Mailbox | None, number: int) -> None:
@@ -51,12 +47,11 @@ class SimulatedMailbox(Mailbox):
         awaited = f"{self} to answer {describe(message)}"
         return SimulatedFuture(self.runtime, waiter, awaited)
 
-    def deliver(self, message: Any, future: Future[Any] | None = None) -> None:
-        if self.state == CLOSED:
-            msg = f"{self} not found"
-            raise pykka.ActorDeadError(msg)
-        self.queue.append((message, future, copy_context()))
-        self.wake()
+    def ask(self, message: Any, timeout: float | None = None, *, gives_way: bool = True) -> Any:
+        return self._ask_and_wait(message, timeout)
+
+    def _run_here(self, thread: ThreadState, token: object, first: Any = None) -> bool:
+        return False
 
     def step(
         self,

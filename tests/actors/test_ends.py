@@ -262,13 +262,13 @@ def test_an_interrupt_between_taking_the_baton_and_running_leaves_the_actor_usab
 ) -> None:
     """A signal handler that raises may do so between any two steps."""
     ref = runtime.start(Recorder)
-    real = mailbox_module.drive
+    real = mailbox_module.Mailbox.run
 
     def interrupted(*_: Any) -> None:
-        monkeypatch.setattr(mailbox_module, "drive", real)
+        monkeypatch.setattr(mailbox_module.Mailbox, "run", real)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mailbox_module, "drive", interrupted)
+    monkeypatch.setattr(mailbox_module.Mailbox, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ref.tell("lost with its sender")
 
