@@ -59,7 +59,7 @@ class Rare:
     """What next to no actor has. Of a million, nearly all rest and have never failed, have no children
     and are never named."""
 
-    # Class attributes are the initial state: most have one or two.
+    # Class attributes are the initial state: most mailboxes that have one of these have no other.
     children: dict[Mailbox, ActorRef[Any]] | None = None
     choice: list[None] | None = None
     """Who takes out what is in it decides what becomes of a suspended actor."""
@@ -70,16 +70,19 @@ class Rare:
     """Whether the next one is made, and waits before it starts."""
     ended: Future[Any] | None = None
     """Set when all children have stopped, too."""
-    stopped: Future[None] | None = None
+    stopped: Future[bool] | None = None
     """What somebody waits for who waits for the actor's end."""
     actor_class: type[Actor]
     """Of an actor that has stopped."""
     urn: str | None = None
 
 
+NOTHING = Rare()
+"""Of all actors that have nothing rare. Nobody changes it."""
+
 _lock = threading.RLock()
-"""For two threads that are the first to need what is rare of one actor, or its URN. Reentrant: a signal
-handler logs."""
+"""For two threads that are the first to need what is rare of one actor. Reentrant: a signal handler may
+log."""
 
 
 class Life:
@@ -115,14 +118,14 @@ class Life:
         """What was decided and is not yet done."""
         self._backlog: deque[Item] | None = None
         self._debts: dict[Future[Any], None] | None = None
-        self._rare: Rare | None = None
+        self._rare = NOTHING
 
     @property
     def rare(self) -> Rare:
-        """What this mailbox has and hardly any other, made when it is first needed. Needs no baton."""
-        if self._rare is None:
+        """What this mailbox has and hardly any other: one of its own, to be changed. Needs no baton."""
+        if self._rare is NOTHING:
             with _lock:
-                self._rare = self._rare or Rare()
+                self._rare = Rare() if self._rare is NOTHING else self._rare
         return self._rare
 
     @property
@@ -134,7 +137,7 @@ class Life:
     @property
     def children(self) -> dict[Mailbox, ActorRef[Any]]:
         """The actors that belong to this one: their mailboxes, and references to them."""
-        return (None if self._rare is None else self._rare.children) or {}
+        return self._rare.children or {}
 
     def adopt(self, child: Mailbox, ref: ActorRef[Any]) -> None:
         """Remember a child. Called by the actor itself, while it is being made or run."""
@@ -146,11 +149,8 @@ class Life:
     @property
     def urn(self) -> str:
         """The actor's URN, made when it is first wanted: most actors are never looked up by it."""
-        rare = self.rare
-        if rare.urn is None:
-            with _lock:
-                rare.urn = rare.urn or uuid4().urn
-        return rare.urn
+        # Two threads may be here at once: setdefault is a single step, one of them wins.
+        return self._rare.urn or self.rare.__dict__.setdefault("urn", uuid4().urn)
 
     def is_root(self) -> bool:
         """Tell whether no living parent will take it along."""
@@ -181,8 +181,7 @@ class Life:
 
     def _close(self) -> Actor:
         actor = self.let_go()
-        if self.rare.stopped is not None:
-            self.rare.stopped._resolve((None, None))
+        _answer(self.rare.stopped)
         return actor
 
     def let_go(self) -> Actor:
@@ -220,8 +219,12 @@ class Life:
 
     def refuse_all(self) -> None:
         """Answer whatever is in a closed mailbox."""
-        ended = None if self._rare is None else self._rare.ended
-        for message, future, _ in self._take_all():
+        queued = list(self.queue)
+        taken = [*(self._backlog or ()), *queued]
+        self._backlog = None
+        del self.queue[: len(queued)]
+        ended = self._rare.ended
+        for message, future, _ in taken:
             if type(message) is ChildFailed:
                 message.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # a child of ours
             elif type(message) is Resume:
@@ -238,13 +241,6 @@ class Life:
     def waiting(self) -> list[Item]:
         """Return what waits, in the order in which it is handled."""
         return [*(self._backlog or ()), *self.queue]
-
-    def _take_all(self) -> list[Item]:
-        queued = list(self.queue)
-        taken = [*(self._backlog or ()), *queued]
-        self._backlog = None
-        del self.queue[: len(queued)]
-        return taken
 
     # Failing.
 
@@ -473,9 +469,9 @@ def _pause_after(failed_starts: int) -> float:
     return min(FIRST_PAUSE * 2.0 ** min(failed_starts - 3, 30), LONGEST_PAUSE)
 
 
-def _answer(stop_reply: Future[Any] | None) -> None:
-    if stop_reply is not None:
-        stop_reply._resolve((True, None))
+def _answer(stopped: Future[bool] | None) -> None:
+    if stopped is not None:
+        stopped._resolve((True, None))
 
 
 def _passed_on(future: Future[Any] | None) -> Future[Any] | None:

@@ -415,7 +415,7 @@ class Mailbox(Life):
             del queue[:length]
         elif not self._backlog:
             self._backlog = None
-            if self._rare is not None:
+            if self._rare.unfinished is not None:
                 self._rare.unfinished = None  # whatever was handed on is done
             return queue
         return self._backlog
@@ -423,7 +423,7 @@ class Mailbox(Life):
     def _run_on_start(self) -> None:
         actor = self.actor
         assert actor is not None
-        if self._rare is not None and self._rare.unfinished is not None:
+        if self._rare.unfinished is not None:
             self.resume(self._rare.unfinished)
         self.state = OPEN
         self.decided = False
@@ -432,7 +432,7 @@ class Mailbox(Life):
         except BaseException as exception:
             self.start_failed(exception)
         else:
-            if self._rare is not None:
+            if self._rare.failed_starts:
                 self._rare.failed_starts = 0
 
 

@@ -32,7 +32,7 @@ from greenroom.actors.runtime._calls import (
 from greenroom.actors.runtime._crew import Crew
 from greenroom.actors.runtime._errors import RuntimeClosed, WouldBlock
 from greenroom.actors.runtime._future import Future
-from greenroom.actors.runtime._life import CLOSED, SUSPENDED, Life
+from greenroom.actors.runtime._life import SUSPENDED, Life
 from greenroom.actors.runtime._loops import Loops, usable
 from greenroom.actors.runtime._mailbox import Mailbox
 from greenroom.actors.runtime._ref import ActorRef
@@ -308,14 +308,6 @@ class Runtime:
     def _stop_all(self) -> None:
         for mailbox in reversed(self._mailboxes()):
             self._stop_mailbox(mailbox)
-
-    def _when_stopped(self, mailbox: Mailbox) -> Future[None]:
-        future: Future[None] = mailbox.rare.__dict__.setdefault(
-            "stopped", mailbox.create_future(StopActor())
-        )
-        if mailbox.state == CLOSED:
-            future._resolve((None, None))
-        return future
 
     def _dead_letter(self, mailbox: Life, message: Any) -> None:
         self._dead_letters.add()

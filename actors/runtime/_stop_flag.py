@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pykka
 
 from greenroom.actors.runtime._life import CLOSED
+from greenroom.messages import StopActor
 
 if TYPE_CHECKING:
+    from greenroom.actors.runtime._future import Future
     from greenroom.actors.runtime._mailbox import Mailbox
 
 __all__ = ["StopFlag"]
@@ -28,9 +30,13 @@ class StopFlag:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it has stopped, or the timeout is over, and tell whether it has."""
-        stopped = self._mailbox.runtime._when_stopped(self._mailbox)
+        mailbox = self._mailbox
+        own = mailbox.create_future(StopActor())
+        # Two threads may be here at once: setdefault is a single step, one future wins.
+        stopped: Future[bool] = mailbox.rare.__dict__.setdefault("stopped", own)
+        if self.is_set():
+            return True
         try:
-            stopped.get(timeout=timeout)
+            return stopped.get(timeout=timeout)
         except pykka.Timeout:
             return False
-        return True
