@@ -344,7 +344,7 @@ def _construct(actor_class: type[A], birth: Birth, args: tuple[Any, ...], kwargs
     except BaseException:
         made = birth.mailbox
         if made is not None and birth.successor_of is None:
-            made.runtime._stop_children(list(made.children), None)  # they have no parent now
+            made.runtime._stop_children(made.children)  # they have no parent now
         raise
     finally:
         thread.birth = outer

@@ -198,7 +198,7 @@ class Future(pykka.Future[T], Generic[T]):
         if self._get_hook is not None:
             return self._run_hook(timeout)
         _refuse_in_a_handler()
-        if (simulation := _simulation()) is not None:
+        if (simulation := self._simulation()) is not None:
             return cast("Outcome", simulation._drive_until(self, timeout))
         thread = LOCAL.state
         woken = threading.Lock()
@@ -221,6 +221,11 @@ class Future(pykka.Future[T], Generic[T]):
             raise pykka.Timeout(msg)
         return self._outcome
 
+    def _simulation(self) -> Any:
+        """Return the simulation that this thread is in, if it is in one: waiting then drives it."""
+        entered = LOCAL.state.entered
+        return entered[-1] if entered and entered[-1].simulated else None
+
     def _run_hook(self, timeout: float | None) -> Outcome:
         lock, hook = self._hook_lock, self._get_hook
         assert lock is not None
@@ -237,7 +242,7 @@ class Future(pykka.Future[T], Generic[T]):
 
     def _settled(self) -> Generator[Any, None, None]:
         """Wait on the running event loop until `get()` would not block. The outcome is not raised."""
-        if _simulation() is not None:
+        if self._simulation() is not None:
             yield self
             return
         loop = asyncio.get_running_loop()
@@ -329,12 +334,6 @@ class Derived(Future[T]):
             else:
                 loop = asyncio.get_running_loop()
                 yield from loop.run_in_executor(None, _outcome_of, source)
-
-
-def _simulation() -> Any:
-    """Return the simulation that this thread is in, if it is in one: waiting then drives it."""
-    entered = LOCAL.state.entered
-    return entered[-1] if entered and entered[-1].simulated else None
 
 
 def _raisable(exc_info: ExcInfo) -> BaseException:

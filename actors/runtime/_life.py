@@ -200,11 +200,9 @@ class Life:
         for future in list(self._debts or ()):
             if self.settle_debt(future):
                 _refuse(future, f"{self} stopped before it answered")
-        children = list(self.children)
-        if children:
-            ended = self.rare.ended = Future()
+        if self.children:
+            ended = self.rare.ended = self.runtime._stop_children(self.children)
             ended.on_done(lambda _: self._leave(actor, stop_reply))
-            self.runtime._stop_children(children, ended)
         else:
             self._leave(actor, stop_reply)
 
@@ -258,8 +256,9 @@ class Life:
             if future is None:
                 self._fail(message, exception, again)
             else:
-                self.runtime._report_returned(self)
-                future._resolve((None, sys.exc_info()))
+                exc_info = sys.exc_info()
+                logger.info("Exception returned from %s to caller:", self, exc_info=exc_info)
+                future._resolve((None, exc_info))
                 self.replying = None
                 if self.outbox:
                     self.handle(Resume(), None)

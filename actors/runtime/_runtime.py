@@ -15,7 +15,6 @@ import random
 import sys
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import pykka
@@ -31,7 +30,7 @@ from greenroom.actors.runtime._calls import (
 )
 from greenroom.actors.runtime._crew import Crew
 from greenroom.actors.runtime._errors import RuntimeClosed, WouldBlock
-from greenroom.actors.runtime._future import Future
+from greenroom.actors.runtime._future import Derived, Future
 from greenroom.actors.runtime._life import SUSPENDED, Life
 from greenroom.actors.runtime._loops import Loops, usable
 from greenroom.actors.runtime._mailbox import Mailbox
@@ -39,13 +38,13 @@ from greenroom.actors.runtime._ref import ActorRef
 from greenroom.actors.runtime._registry import ActorRegistry
 from greenroom.actors.runtime._stats import RuntimeStats, Tally
 from greenroom.actors.runtime._threads import LOCAL, Birth
-from greenroom.actors.runtime._timers import Clock, ManualClock, ManualTimers, Timer, Timers, TimerThread
+from greenroom.actors.runtime._timers import Clock, ManualClock, ManualTimers, Timer, TimerThread
 from greenroom.actors.runtime._workers import Work, Workers
 from greenroom.messages import StopActor
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from greenroom.actors.runtime._threads import ThreadState
@@ -121,7 +120,7 @@ class Runtime:
         self._failures, self._restarts, self._dead_letters = Tally(), Tally(), Tally()
         self._slow, self._hand_overs = Tally(), Tally()
         self._slow_told, self._slow_again = 0, -math.inf
-        self._timers: Timers = (
+        self._timers: TimerThread | ManualTimers = (
             ManualTimers(clock)
             if isinstance(clock, ManualClock)
             else TimerThread(f"{self.name}-timers", self.clock, self._collecting)
@@ -189,7 +188,7 @@ class Runtime:
     def stats(self) -> RuntimeStats:
         """Tell what is going on, and what has been."""
         started = self._started.total
-        crews = list(self._workers.values())
+        lanes = list(self._workers.values())
         return RuntimeStats(
             actors=started - self._ended.total,
             started=started,
@@ -200,11 +199,11 @@ class Runtime:
             hand_overs=self._hand_overs.total,
             helpers=self._helpers.alive(),
             timers=self._timers.pending(),
-            workers=sum(crew.alive() for crew in crews),
-            workers_busy=sum(crew.busy() for crew in crews),
-            work_queued=sum(crew.queued() for crew in crews),
-            workers_lost=sum(crew.lost_total for crew in crews) + self._loops.lost_total,
-            stuck=(*(name for crew in crews for name in crew.lost()), *self._loops.lost()),
+            workers=sum(lane.crew.alive() for lane in lanes),
+            workers_busy=sum(lane.crew.busy() for lane in lanes),
+            work_queued=sum(lane.crew.queued() for lane in lanes),
+            workers_lost=sum(lane.lost_total for lane in lanes) + self._loops.lost_total,
+            stuck=(*(name for lane in lanes for name in lane.lost()), *self._loops.lost()),
         )
 
     def close(self, timeout: float = 5.0) -> None:
@@ -292,18 +291,8 @@ class Runtime:
             mailbox.give_up()
         return future
 
-    def _stop_children(self, children: list[Mailbox], reply: Future[Any] | None) -> None:
-        left = deque(children)
-
-        def stopped(_: Future[bool]) -> None:
-            left.pop()
-            if reply is not None and not left:
-                reply._resolve((None, None))
-
-        for child in children:
-            self._stop_mailbox(child).on_done(stopped)
-        if reply is not None and not children:
-            reply._resolve((None, None))
+    def _stop_children(self, children: Iterable[Mailbox]) -> Future[bool]:
+        return Derived(tuple(self._stop_mailbox(child) for child in list(children)), bool)
 
     def _stop_all(self) -> None:
         for mailbox in reversed(self._mailboxes()):
@@ -344,9 +333,6 @@ class Runtime:
     def _report_failure(self, mailbox: Life) -> None:
         self._failures.add()
         logger.error("Unhandled exception in %s:", mailbox, exc_info=sys.exc_info())
-
-    def _report_returned(self, mailbox: Life) -> None:
-        logger.info("Exception returned from %s to caller:", mailbox, exc_info=sys.exc_info())
 
     def _report_restart(self, mailbox: Life, pause: float) -> None:
         self._restarts.add()

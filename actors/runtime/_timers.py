@@ -23,7 +23,6 @@ __all__ = [
     "TimerOver",
     "TimerQueue",
     "TimerThread",
-    "Timers",
 ]
 
 logger = logging.getLogger("greenroom.actors")
@@ -125,20 +124,6 @@ class TimerQueue:
         assert timer.interval is not None
         timer.due = max(timer.due + timer.interval, now)
         self.push(timer)
-
-
-class Timers(Protocol):
-    """What a runtime asks of whoever keeps its timers."""
-
-    def add(self, timer: Timer) -> None:
-        """Keep a timer and call it when it is due."""
-
-    def pending(self) -> int:
-        """Tell how many have still to call."""
-        ...
-
-    def close(self) -> None:
-        """Call no more."""
 
 
 class TimerThread:
