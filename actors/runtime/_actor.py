@@ -22,8 +22,8 @@ from greenroom.actors.runtime._timers import TimerOver
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from greenroom.actors.runtime._ref import StopFlag
     from greenroom.actors.runtime._runtime import Runtime
-    from greenroom.actors.runtime._stop_flag import StopFlag
     from greenroom.actors.runtime._timers import Timer
     from greenroom.messages import ChildFailed
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pykka
 
 from greenroom.actors.runtime._life import CLOSED
-from greenroom.actors.runtime._stop_flag import StopFlag
+from greenroom.messages import StopActor
 
 if TYPE_CHECKING:
     from greenroom.actors.runtime._actor import Actor
+    from greenroom.actors.runtime._future import Future
     from greenroom.actors.runtime._mailbox import Mailbox
 
-__all__ = ["ActorRef"]
+__all__ = ["ActorRef", "StopFlag"]
 
 A = TypeVar("A", bound="Actor")
 
@@ -86,3 +87,30 @@ class ActorRef(pykka.ActorRef[A]):
         mailbox = self.actor_inbox
         stopped = mailbox.runtime._stop_mailbox(mailbox)
         return stopped.get(timeout=timeout) if block else stopped
+
+
+class StopFlag:
+    """Whether an actor has stopped: `is_set()` and `wait(timeout)` of the event that pykka keeps for
+    each. It costs nothing until it is looked at."""
+
+    __slots__ = ("_mailbox",)
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+
+    def is_set(self) -> bool:
+        """Tell whether it has stopped."""
+        return self._mailbox.state == CLOSED
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it has stopped, or the timeout is over, and tell whether it has."""
+        mailbox = self._mailbox
+        own = mailbox.create_future(StopActor())
+        # Two threads may be here at once: setdefault is a single step, one future wins.
+        stopped: Future[bool] = mailbox.rare.__dict__.setdefault("stopped", own)
+        if self.is_set():
+            return True
+        try:
+            return stopped.get(timeout=timeout)
+        except pykka.Timeout:
+            return False
