@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -13,6 +14,7 @@ from greenroom.actors.runtime._future import Future
 from greenroom.actors.runtime._life import CLOSED, STARTING
 from greenroom.actors.runtime._mailbox import AT_ONCE, Mailbox
 from greenroom.actors.runtime._ref import ActorRef
+from greenroom.actors.runtime._registry import ActorRegistry
 from greenroom.actors.runtime._reply import Reply
 from greenroom.actors.runtime._threads import LOCAL, Birth
 from greenroom.actors.runtime._timers import TimerOver
@@ -20,12 +22,14 @@ from greenroom.actors.runtime._timers import TimerOver
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from greenroom.actors.runtime._ref import StopFlag
     from greenroom.actors.runtime._runtime import Runtime
-    from greenroom.actors.runtime._stop_flag import StopFlag
     from greenroom.actors.runtime._timers import Timer
     from greenroom.messages import ChildFailed
 
 __all__ = ["Actor"]
+
+logger = logging.getLogger("greenroom.actors")
 
 A = TypeVar("A", bound="Actor")
 
@@ -54,6 +58,9 @@ class Actor(pykka.Actor):
     mailbox_bound: ClassVar[int | None] = None
     """How many messages may wait. One more is refused with `MailboxFull`. `None`: no bound."""
 
+    # No slots: from Python 3.13 on, attributes of a subclass that has none would then be in a dict of
+    # their own, which takes three times the memory.
+
     # More than pykka asks for, which checkers do not like in an attribute.
     actor_inbox: Mailbox
     _actor_ref: ActorRef[Any]
@@ -67,8 +74,9 @@ class Actor(pykka.Actor):
             self._actor_ref = birth.successor_of
             self.actor_inbox = birth.successor_of.actor_inbox
         else:
+            if self.mailbox_bound is not None:
+                check_at_least(f"{type(self).__name__}.mailbox_bound", self.mailbox_bound, 1)
             self.actor_inbox = self._create_actor_inbox()  # pyright: ignore[reportIncompatibleVariableOverride]
-            self.actor_inbox.belong_to(type(self))
             self._actor_ref = ActorRef(self)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.actor_inbox.actor = self
         if birth is not None:
@@ -149,8 +157,9 @@ class Actor(pykka.Actor):
         outbox.extend(effects)
         mailbox.outbox = outbox
         mailbox.decided = True
+        runtime = mailbox.runtime
         while outbox:
-            mailbox.runtime.fault_point("effect")
+            runtime.fault_point("effect")
             more = self.perform(outbox[0])
             outbox.popleft()
             if more:
@@ -190,7 +199,8 @@ class Actor(pykka.Actor):
         """Put a new instance of its class, made with these arguments, in the place of a failed child.
 
         The reference, the waiting messages and the deferred replies stay. If the constructor raises,
-        the child still waits for a decision.
+        the child still waits for a decision. A child that has failed in `on_start()` three times in a
+        row starts after a pause, which grows with each further time. It may be given up meanwhile.
 
         With `replay` the new instance goes on, behind `on_start()`, with what the failed one was doing:
         the rest of what it had decided (see `do()`), or else the message that it failed on. If
@@ -315,9 +325,12 @@ def _start(
         )
         raise TypeError(msg)
     ref: ActorRef[A] = actor.actor_ref
-    runtime._register(ref)
-    if birth.parent is not None:
-        birth.parent.adopt(actor.actor_inbox)
+    runtime._started.add()
+    logger.debug("Starting %s", ref)
+    if birth.parent is None:
+        ActorRegistry.register(ref)
+    else:
+        birth.parent.adopt(actor.actor_inbox, ref)
     actor._start_actor_loop()
     return ref
 
@@ -330,8 +343,8 @@ def _construct(actor_class: type[A], birth: Birth, args: tuple[Any, ...], kwargs
         return actor_class(*args, **kwargs)
     except BaseException:
         made = birth.mailbox
-        if made is not None and made.children and birth.successor_of is None:
-            made.runtime._stop_children(list(made.children), None)  # they have no parent now
+        if made is not None and birth.successor_of is None:
+            made.runtime._stop_children(made.children)  # they have no parent now
         raise
     finally:
         thread.birth = outer

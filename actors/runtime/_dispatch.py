@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -12,7 +13,7 @@ from greenroom.actors.runtime._resume import Resume
 from greenroom.messages import Call, ChildFailed, StopActor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from greenroom.actors.runtime._actor import Actor
     from greenroom.actors.runtime._mailbox import Mailbox
@@ -38,26 +39,21 @@ class Handlers(dict[type, "Callable[[Any, Any], Any]"]):
         return handler
 
 
+def _reach(mailbox: Mailbox, path: Sequence[str]) -> Any:
+    return reduce(getattr, path, mailbox.actor)
+
+
 def _call(mailbox: Mailbox, message: ProxyCall) -> Any:
-    callee: Any = mailbox.actor
-    for name in message.attr_path:
-        callee = getattr(callee, name)
-    return callee(*message.args, **message.kwargs)
+    return _reach(mailbox, message.attr_path)(*message.args, **message.kwargs)
 
 
 def _get(mailbox: Mailbox, message: ProxyGetAttr) -> Any:
-    value: Any = mailbox.actor
-    for name in message.attr_path:
-        value = getattr(value, name)
-    return value
+    return _reach(mailbox, message.attr_path)
 
 
 def _set(mailbox: Mailbox, message: ProxySetAttr) -> None:
     *path, last = message.attr_path
-    owner: Any = mailbox.actor
-    for name in path:
-        owner = getattr(owner, name)
-    setattr(owner, last, message.value)
+    setattr(_reach(mailbox, path), last, message.value)
 
 
 def _stop(mailbox: Mailbox, _: StopActor) -> None:

@@ -56,8 +56,7 @@ class Future(pykka.Future[T], Generic[T]):
     # Class attributes are the initial state: a future that is set and read allocates nothing else.
     _outcome: Outcome | None = None
     _callbacks: deque[Callable[[Future[T]], object]] | None = None
-    _get_hook: Callable[[float | None], T] | None = None
-    _hook_lock: threading.Lock | None = None
+    _hook: tuple[threading.Lock, Callable[[float | None], T]] | None = None
 
     if TYPE_CHECKING:
 
@@ -109,8 +108,7 @@ class Future(pykka.Future[T], Generic[T]):
         """Have `get()` call `func(timeout)`, once. Callbacks cannot be had on such a future."""
         if self._outcome is not None:
             raise queue.Full
-        self._hook_lock = threading.Lock()
-        self._get_hook = func
+        self._hook = (threading.Lock(), func)
 
     def on_done(self, callback: Callable[[Future[T]], object]) -> None:
         """Call `callback(self)` once there is an outcome: at once if there is one.
@@ -118,7 +116,7 @@ class Future(pykka.Future[T], Generic[T]):
         It runs on the thread that sets the future, so it must be quick and must not wait; telling an
         actor is the usual thing to do. What it raises is logged.
         """
-        if self._get_hook is not None:
+        if self._hook is not None:
             msg = "a future with a get hook does not know when it is done: use get() or await it"
             raise TypeError(msg)
         callbacks = self._callbacks
@@ -170,7 +168,7 @@ class Future(pykka.Future[T], Generic[T]):
 
     def _settle(self, outcome: Outcome) -> None:
         """Set once: of two threads that try, one succeeds and the other gets `queue.Full`."""
-        if self._get_hook is not None or self.__dict__.setdefault("_outcome", outcome) is not outcome:
+        if self._hook is not None or self.__dict__.setdefault("_outcome", outcome) is not outcome:
             raise queue.Full
         if self._callbacks is not None:
             self._call_back(self._callbacks)
@@ -195,10 +193,10 @@ class Future(pykka.Future[T], Generic[T]):
 
     def _wait(self, timeout: float | None) -> Outcome:
         """Block this thread until there is an outcome."""
-        if self._get_hook is not None:
-            return self._run_hook(timeout)
+        if self._hook is not None:
+            return self._run_hook(*self._hook, timeout)
         _refuse_in_a_handler()
-        if (simulation := _simulation()) is not None:
+        if (simulation := self._simulation()) is not None:
             return cast("Outcome", simulation._drive_until(self, timeout))
         thread = LOCAL.state
         woken = threading.Lock()
@@ -221,10 +219,14 @@ class Future(pykka.Future[T], Generic[T]):
             raise pykka.Timeout(msg)
         return self._outcome
 
-    def _run_hook(self, timeout: float | None) -> Outcome:
-        lock, hook = self._hook_lock, self._get_hook
-        assert lock is not None
-        assert hook is not None
+    def _simulation(self) -> Any:
+        """Return the simulation that this thread is in, if it is in one: waiting then drives it."""
+        entered = LOCAL.state.entered
+        return entered[-1] if entered and entered[-1].simulated else None
+
+    def _run_hook(
+        self, lock: threading.Lock, hook: Callable[[float | None], T], timeout: float | None
+    ) -> Outcome:
         if not lock.acquire(timeout=_lock_timeout(timeout)):
             msg = f"{timeout} seconds"
             raise pykka.Timeout(msg)
@@ -237,11 +239,11 @@ class Future(pykka.Future[T], Generic[T]):
 
     def _settled(self) -> Generator[Any, None, None]:
         """Wait on the running event loop until `get()` would not block. The outcome is not raised."""
-        if _simulation() is not None:
+        if self._simulation() is not None:
             yield self
             return
         loop = asyncio.get_running_loop()
-        if self._get_hook is not None:
+        if self._hook is not None:
             # Nobody knows what the hook does, so it may not do it on the loop's thread.
             self._outcome = yield from loop.run_in_executor(None, _outcome_of, self)
             return
@@ -263,7 +265,7 @@ class Derived(Future[T]):
     def __init__(self, sources: tuple[pykka.Future[Any], ...], compute: Callable[[], T]) -> None:
         self._sources = sources
         self._compute = compute
-        self._hook_lock = threading.Lock()
+        self._computing = threading.Lock()
 
     def done(self) -> bool:
         return self._outcome is not None or all(_is_done(source) for source in self._sources)
@@ -292,23 +294,20 @@ class Derived(Future[T]):
             remaining.popleft()
         if remaining:
             cast("Future[Any]", remaining[0]).on_done(lambda _: self._subscribe(remaining))
-        elif self._hook_lock is not None and self._hook_lock.acquire(False):
+        elif self._computing.acquire(False):
             # Else somebody is at it on another thread, and will call back when it is done.
-            self._evaluate_locked(self._hook_lock)
+            self._evaluate()
 
     def _wait(self, timeout: float | None) -> Outcome:
         deadline = None if timeout is None else monotonic() + timeout
         for source in self._sources:
             left = None if deadline is None else max(0.0, deadline - monotonic())
             _wait_for(source, left)
+        self._computing.acquire()
         return self._evaluate()
 
     def _evaluate(self) -> Outcome:
-        assert self._hook_lock is not None
-        self._hook_lock.acquire()
-        return self._evaluate_locked(self._hook_lock)
-
-    def _evaluate_locked(self, lock: threading.Lock) -> Outcome:
+        """Compute, unless somebody has, with the lock held: it is released here."""
         try:
             if self._outcome is None:
                 try:
@@ -316,7 +315,7 @@ class Derived(Future[T]):
                 except (Exception, asyncio.CancelledError):
                     self._outcome = (None, sys.exc_info())
         finally:
-            lock.release()
+            self._computing.release()
         if self._callbacks is not None:
             self._call_back(self._callbacks)
         return self._outcome
@@ -329,12 +328,6 @@ class Derived(Future[T]):
             else:
                 loop = asyncio.get_running_loop()
                 yield from loop.run_in_executor(None, _outcome_of, source)
-
-
-def _simulation() -> Any:
-    """Return the simulation that this thread is in, if it is in one: waiting then drives it."""
-    entered = LOCAL.state.entered
-    return entered[-1] if entered and entered[-1].simulated else None
 
 
 def _raisable(exc_info: ExcInfo) -> BaseException:

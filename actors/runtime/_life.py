@@ -8,7 +8,7 @@
 Only the holder of the baton changes the state, but for three steps out of states in which no holder does
 anything: starting, restarting and giving up. Who takes such a step wakes the mailbox afterwards. Out of
 `SUSPENDED` there are two ways and several people who may choose (the parent, whoever stops the actor,
-the end of the parent), so the choice itself is an object: who takes it out of `_choice` has it.
+the end of the parent), so the choice itself is an object: who takes it out of `rare.choice` has it.
 
 What an incarnation was doing when it failed, the next one may go on with: see `_resume.py`.
 """
@@ -22,31 +22,67 @@ import threading
 from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pykka
 
 from greenroom.actors.runtime._calls import describe
 from greenroom.actors.runtime._future import Future
-from greenroom.actors.runtime._resume import RESUME, Resume, Unfinished
+from greenroom.actors.runtime._registry import ActorRegistry
+from greenroom.actors.runtime._resume import Resume, Unfinished
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
-    from queue import SimpleQueue
 
     from greenroom.actors.runtime._actor import Actor
     from greenroom.actors.runtime._mailbox import Mailbox
+    from greenroom.actors.runtime._ref import ActorRef
     from greenroom.actors.runtime._runtime import Runtime
 
-    Item = tuple[Any, Future[Any] | None, Context | None]
+    Item = tuple[Any, Future[Any] | None, Context]
 
 __all__ = ["CLOSED", "DOOMED", "OPEN", "STARTING", "SUSPENDED", "UNBORN", "Life"]
 
 logger = logging.getLogger("greenroom.actors")
 
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
+"""How many seconds an actor waits that failed in `on_start()` three times in a row; twice that after the
+next time, and so on."""
+
 UNBORN, SUSPENDED, STARTING, DOOMED, OPEN, CLOSED = range(6)
+
+
+class Rare:
+    """What next to no actor has. Of a million, nearly all rest and have never failed, have no children
+    and are never named."""
+
+    # Class attributes are the initial state: most mailboxes that have one of these have no other.
+    children: dict[Mailbox, ActorRef[Any]] | None = None
+    choice: list[None] | None = None
+    """Who takes out what is in it decides what becomes of a suspended actor."""
+    unfinished: Unfinished | None = None
+    failed_starts = 0
+    """How many incarnations in a row failed in `on_start()`."""
+    paused = False
+    """Whether the next one is made, and waits before it starts."""
+    ended: Future[Any] | None = None
+    """Set when all children have stopped, too."""
+    stopped: Future[bool] | None = None
+    """What somebody waits for who waits for the actor's end."""
+    actor_class: type[Actor]
+    """Of an actor that has stopped."""
+    urn: str | None = None
+
+
+NOTHING = Rare()
+"""Of all actors that have nothing rare. Nobody changes it."""
+
+_lock = threading.RLock()
+"""For two threads that are the first to need what is rare of one actor. Reentrant: a signal handler may
+log."""
 
 
 class Life:
@@ -54,14 +90,10 @@ class Life:
 
     __slots__ = (
         "_backlog",
-        "_choice",
         "_debts",
-        "_ended",
-        "_unfinished",
+        "_rare",
         "actor",
-        "actor_class",
-        "bound",
-        "children",
+        "baton",
         "decided",
         "outbox",
         "parent",
@@ -71,42 +103,54 @@ class Life:
         "state",
     )
 
-    actor_class: type[Actor]
-    bound: int | None
-    queue: SimpleQueue[Item]
-
     def __init__(self, runtime: Runtime, parent: Mailbox | None) -> None:
+        self.queue: list[Item] = []
+        self.baton: dict[str, object] = {}
         self.runtime = runtime
         self.parent = parent
         self.state = UNBORN
         self.actor: Actor | None = None
-        self.children: dict[Mailbox, None] | None = None
         self.replying: Future[Any] | None = None
         """Who waits for the message in hand. `defer_reply()` takes it."""
         self.decided = False
         """Whether `do()` was called for the message in hand. Right wherever that can come again."""
         self.outbox: deque[Any] | None = None
         """What was decided and is not yet done."""
-        self._unfinished: Unfinished | None = None
         self._backlog: deque[Item] | None = None
         self._debts: dict[Future[Any], None] | None = None
-        self._choice: list[None] | None = None
-        self._ended: Future[Any] | None = None
+        self._rare = NOTHING
 
-    def belong_to(self, actor_class: type[Actor]) -> None:
-        """Learn whose mailbox it is."""
-        bound = actor_class.mailbox_bound
-        if bound is not None and (not isinstance(bound, int) or bound < 1):
-            msg = f"{actor_class.__name__}.mailbox_bound must be 1 or more, or None, not {bound!r}"
-            raise ValueError(msg)
-        self.actor_class = actor_class
-        self.bound = bound
+    @property
+    def rare(self) -> Rare:
+        """What this mailbox has and hardly any other: one of its own, to be changed. Needs no baton."""
+        if self._rare is NOTHING:
+            with _lock:
+                self._rare = Rare() if self._rare is NOTHING else self._rare
+        return self._rare
 
-    def adopt(self, child: Mailbox) -> None:
+    @property
+    def actor_class(self) -> type[Actor]:
+        """Whose mailbox it is. Needs no baton."""
+        actor = self.actor
+        return self.rare.actor_class if actor is None else type(actor)
+
+    @property
+    def children(self) -> dict[Mailbox, ActorRef[Any]]:
+        """The actors that belong to this one: their mailboxes, and references to them."""
+        return self._rare.children or {}
+
+    def adopt(self, child: Mailbox, ref: ActorRef[Any]) -> None:
         """Remember a child. Called by the actor itself, while it is being made or run."""
-        if self.children is None:
-            self.children = {}
-        self.children[child] = None
+        rare = self.rare
+        if rare.children is None:
+            rare.children = {}
+        rare.children[child] = ref
+
+    @property
+    def urn(self) -> str:
+        """The actor's URN, made when it is first wanted: most actors are never looked up by it."""
+        # Two threads may be here at once: setdefault is a single step, one of them wins.
+        return self._rare.urn or self.rare.__dict__.setdefault("urn", uuid4().urn)
 
     def is_root(self) -> bool:
         """Tell whether no living parent will take it along."""
@@ -120,7 +164,7 @@ class Life:
         logger.debug("Stopped %s", self)
         interrupt = self._call_hook(actor.on_stop)
         future, self.replying = self.replying, None
-        self._bury(future)
+        self._bury(actor, future)
         _raise(interrupt)
 
     def _call_hook(self, hook: Callable[..., object], *args: Any) -> KeyboardInterrupt | None:
@@ -136,36 +180,49 @@ class Life:
         return None
 
     def _close(self) -> Actor:
-        actor = self.actor
-        assert actor is not None
-        self.runtime._unregister(actor.actor_ref)
-        self.state = CLOSED
-        self.actor = self.outbox = self._unfinished = None
-        waiting = self.runtime._stop_waiters.pop(self, None)
-        if waiting is not None:
-            waiting._resolve((None, None))
+        actor = self.let_go()
+        _answer(self.rare.stopped)
         return actor
 
-    def _bury(self, stop_reply: Future[Any] | None) -> None:
+    def let_go(self) -> Actor:
+        """Be closed, and have no actor any more."""
+        actor = self.actor
+        assert actor is not None
+        self.runtime._ended.add()
+        rare = self.rare
+        rare.actor_class, rare.unfinished = type(actor), None
+        self.state = CLOSED
+        self.actor = self.outbox = None
+        return actor
+
+    def _bury(self, actor: Actor, stop_reply: Future[Any] | None) -> None:
         """Take the children along, and answer what nobody else will."""
-        parent, self.parent = self.parent, None
-        siblings = None if parent is None else parent.children
-        if siblings is not None:
-            siblings.pop(self, None)  # type: ignore[call-overload]  # a life is half of a mailbox
         for future in list(self._debts or ()):
             if self.settle_debt(future):
                 _refuse(future, f"{self} stopped before it answered")
-        children, self.children = self.children, None
-        if children:
-            self._ended = Future()
-            self._ended.on_done(lambda _: _answer(stop_reply))
-            self.runtime._stop_children(list(children), self._ended)
+        if self.children:
+            ended = self.rare.ended = self.runtime._stop_children(self.children)
+            ended.on_done(lambda _: self._leave(actor, stop_reply))
         else:
-            _answer(stop_reply)
+            self._leave(actor, stop_reply)
+
+    def _leave(self, actor: Actor, stop_reply: Future[Any] | None) -> None:
+        """Nothing below it is left: be known to nobody. (Its children are found through it.)"""
+        parent, self.parent = self.parent, None
+        if parent is None:
+            ActorRegistry.unregister(actor.actor_ref)
+        else:
+            parent.children.pop(self, None)  # type: ignore[call-overload]  # a life is half of a mailbox
+        _answer(stop_reply)
 
     def refuse_all(self) -> None:
         """Answer whatever is in a closed mailbox."""
-        for message, future, _ in self._take_all():
+        queued = list(self.queue)
+        taken = [*(self._backlog or ()), *queued]
+        self._backlog = None
+        del self.queue[: len(queued)]
+        ended = self._rare.ended
+        for message, future, _ in taken:
             if type(message) is ChildFailed:
                 message.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # a child of ours
             elif type(message) is Resume:
@@ -174,17 +231,14 @@ class Life:
                 self.runtime._dead_letter(self, message)
             elif type(message) is not StopActor:
                 _refuse(future, f"{self} stopped before handling the message")
-            elif self._ended is None:
+            elif ended is None:
                 _answer(future)
             else:
-                self._ended.on_done(lambda _, future=future: _answer(future))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
+                ended.on_done(lambda _, future=future: _answer(future))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
 
-    def _take_all(self) -> list[Item]:
-        backlog, self._backlog = self._backlog, None
-        taken = list(backlog or ())
-        while not self.queue.empty():
-            taken.append(self.queue.get_nowait())
-        return taken
+    def waiting(self) -> list[Item]:
+        """Return what waits, in the order in which it is handled."""
+        return [*(self._backlog or ()), *self.queue]
 
     # Failing.
 
@@ -202,11 +256,12 @@ class Life:
             if future is None:
                 self._fail(message, exception, again)
             else:
-                self.runtime._report_returned(self)
-                future._resolve((None, sys.exc_info()))
+                exc_info = sys.exc_info()
+                logger.info("Exception returned from %s to caller:", self, exc_info=exc_info)
+                future._resolve((None, exc_info))
                 self.replying = None
                 if self.outbox:
-                    self.handle(*RESUME[:2])
+                    self.handle(Resume(), None)
             return
         if future is not None:
             _refuse(future, f"{self} was ended by {exception!r} while it handled this", exception)
@@ -224,6 +279,7 @@ class Life:
 
     def start_failed(self, exception: BaseException) -> None:
         """End an incarnation whose `on_start()` raised: `on_failure()` is not for it."""
+        self.rare.failed_starts += 1
         self._fail(None, exception, notify_actor=False)
         _raise(_interrupt(exception))
 
@@ -249,32 +305,26 @@ class Life:
                 actor.on_failure, type(exception), exception, exception.__traceback__
             )
         if orphan:
-            self._bury(None)
+            self._bury(actor, None)
         else:
             self._suspend(actor, message, exception, again)
         _raise(interrupt)
 
     def _suspend(self, actor: Actor, message: Any, exception: BaseException, again: Item | None) -> None:
-        if self._unfinished is None:
-            self._unfinished = Unfinished()
-        self._unfinished.item = None if self.decided else again
-        self._unfinished.exception = exception
+        rare = self.rare
+        rare.unfinished = unfinished = rare.unfinished or Unfinished()
+        unfinished.item = None if self.decided else again
+        unfinished.exception = exception
         state: list[Any] = [None]
         self._call_hook(lambda: state.insert(0, actor.hand_over()))
-        # The queue cannot be read without taking it apart, so what waits moves to the backlog, which
-        # is handled first. What arrives from here on goes to the queue, behind it.
-        if self._backlog is None:
-            self._backlog = deque()
-        while not self.queue.empty():
-            self._backlog.append(self.queue.get_nowait())
         self.state = SUSPENDED
-        self._choice = [None]  # last: who has the choice may change the state
+        rare.choice = [None]  # last: who has the choice may change the state
         failure = ChildFailed(
             ref=actor.actor_ref,
             exception=exception,
             message=None if type(message) is Resume else message,
             state=state[0],
-            waiting=tuple(m for m, _, _ in self._backlog if type(m) is not Resume),
+            waiting=tuple(m for m, _, _ in self.waiting() if type(m) is not Resume),
         )
         try:
             self.parent.deliver(failure)  # type: ignore[union-attr]  # an orphan is not suspended
@@ -287,7 +337,7 @@ class Life:
     def choose(self) -> bool:
         """Win the right to say what becomes of a suspended actor. True for one caller only."""
         try:
-            (self._choice or []).pop()
+            (self.rare.choice or []).pop()
         except IndexError:
             return False
         return True
@@ -303,26 +353,40 @@ class Life:
 
         `at_most` says how often it may go on with the same thing. `None`: with nothing.
         """
-        if not self.choose():
+        rare = self.rare
+        if rare.paused or not self.choose():
             return False
         failed = self.actor
         try:
             make()
         except BaseException:
             self.actor = failed
-            self._choice = [None]
+            rare.choice = [None]
             raise
-        self.runtime._report_restart(self)
-        assert self._unfinished is not None  # it was made when the actor was suspended
-        self._unfinished.at_most = at_most
+        assert rare.unfinished is not None  # it was made when the actor was suspended
+        rare.unfinished.at_most = at_most
+        pause = _pause_after(rare.failed_starts)
+        self.runtime._report_restart(self, pause)
+        if pause:
+            rare.paused = True
+            rare.choice = [None]  # who stops or gives it up meanwhile does not have to wait
+            self.runtime._set_timer(pause, self._restart_now)
+        else:
+            self._start_again()
+        return True
+
+    def _restart_now(self) -> None:
+        if self.choose():
+            self.rare.paused = False
+            self._start_again()
+
+    def _start_again(self) -> None:
         self.state = STARTING
         self.wake()
-        return True
 
     def end_for_good(self) -> None:
         """End an actor that was given up. Needs the baton."""
-        self._close()
-        self._bury(None)
+        self._bury(self._close(), None)
 
     def resume(self, unfinished: Unfinished) -> None:
         """Put what the failed incarnation was doing before everything that waits. Needs the baton."""
@@ -344,11 +408,13 @@ class Life:
                 self._put_first((message, _passed_on(future), context))
                 item = None
         if item is not None and type(item[0]) is ChildFailed:
-            item[0].ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # nobody else will decide
+            child: Mailbox = item[0].ref.actor_inbox  # type: ignore[assignment]  # a child of ours
+            if not child.rare.paused:
+                child.give_up()  # nobody else will decide
         if outbox:
-            self._put_first(RESUME)
+            self._put_first((Resume(), None, copy_context()))
         if not self._backlog:
-            self._unfinished = None  # else when all that waits here was handled
+            self.rare.unfinished = None  # else when all that waits here was handled
 
     def _put_first(self, item: Item) -> None:
         if self._backlog is None:
@@ -395,9 +461,16 @@ class Life:
         return True
 
 
-def _answer(future: Future[Any] | None) -> None:
-    if future is not None:
-        future._resolve((None, None))
+def _pause_after(failed_starts: int) -> float:
+    """Tell how many seconds to wait before the next start: nothing at first, then longer and longer."""
+    if failed_starts < 3:
+        return 0.0
+    return min(FIRST_PAUSE * 2.0 ** min(failed_starts - 3, 30), LONGEST_PAUSE)
+
+
+def _answer(stopped: Future[bool] | None) -> None:
+    if stopped is not None:
+        stopped._resolve((True, None))
 
 
 def _passed_on(future: Future[Any] | None) -> Future[Any] | None:

@@ -25,16 +25,23 @@ Why a signal does not wedge an actor. A signal handler may raise between almost 
 main thread, also between taking the baton and knowing that we have it. So the baton is a dict with one
 place, and who takes it puts a token there that is its own: `setdefault` is a single step, and whoever
 cleans up after an exception can tell whether the baton is still ours. In the same way somebody's
-message must not vanish between the queue and our hand: after a call returns, the interpreter looks for
-signals, but after a step of a `for` loop it does not, so the message is taken by a loop of one. What was
-in hand when the exception came is refused; if it was told and not asked, that is all that is lost.
+message must not vanish between the queue and our hand. The interpreter delivers signals when a function
+is entered, after a call and at a backward jump, and nowhere else. So the queue is a plain list: senders
+append to it, the holder of the baton reads `queue[0]` into its hand and deletes it there, and no call
+lies between the two (`test_mailbox` reads the bytecode). What was in hand when the exception came is
+refused; if it was told and not asked, that is all that is lost.
+
+Why a long queue costs no more for each message. Deleting the first of a list moves all the others. So a
+queue of more than `LONG` messages moves, as a whole, to the backlog: a deque that is handled before the
+queue. A signal must not strike between the copy and the delete either, or all of it would come twice.
 
 Why asks of different actors do not slow each other down without a GIL. Counting the references to an
 object that several threads use is an atomic write to one place in memory, and takes longer than all the
 rest of an ask. So the short way of `ask` reads nothing that the ask of another actor reads, but for
 `LOCAL` and for what CPython does not count: classes, functions, constants. A dict of special messages,
 the limit of slow handlers in the runtime and a sentinel of our own were three such objects: see
-`benchmarks.cores`.
+`benchmarks.cores`. (So the runtime is asked about its limit only behind a handler that took longer than
+a millisecond, which is a constant.)
 
 A step is what a handler does, without a message (`step`): a function that is called with the actor while
 the baton is held, if nobody holds it and nothing waits. It must be short, must not send, and makes its
@@ -44,19 +51,17 @@ second look is the same.
     1. a step holds the baton   2. a sender puts its message, fails to get the baton, walks away
     3. the step lets go, looks once more, and runs 2
 
-Sends from inside a handler are not run on its stack. They go on the thread's ready list, and `drive()`,
-at the bottom of the stack, works through it. Context variables: a handler sees those of its sender,
+Sends from inside a handler are not run on its stack. They go on the thread's ready list, and the bottom
+of the stack (`drive_ready`) works through it. Context variables: a handler sees those of its sender,
 also when another thread runs it; what has to wait in a queue takes its sender's context along.
 """
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from contextvars import copy_context
-from queue import SimpleQueue
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pykka
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
@@ -70,20 +75,23 @@ from greenroom.actors.runtime._threads import LOCAL
 from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
 
     from greenroom.actors.runtime._life import Item
-    from greenroom.actors.runtime._runtime import Runtime
     from greenroom.actors.runtime._threads import ThreadState
 
-__all__ = ["Mailbox", "drive"]
+    Brought = tuple[Any, Future[Any] | None]
+
+__all__ = ["Mailbox"]
 
 T = TypeVar("T")
 
 HOLDER = "holder"
 """The one place of a baton. It is emptied with `clear()`, which gives the dict's table back: of a
 million actors, nearly all rest, and without its table an empty dict takes a third of the memory."""
+
+LONG = 64
+"""A queue with more messages than this moves to the backlog before it is handled."""
 
 AT_ONCE: Any = ...
 """In the place of the future of a message whose sender waits on this very thread: there is none yet."""
@@ -92,26 +100,7 @@ AT_ONCE: Any = ...
 class Mailbox(Life):
     """The inbox of one actor, and all that the runtime knows about it."""
 
-    __slots__ = ("_urn", "baton", "slow")
-
-    quick_future: ClassVar[type[Future[Any]] | None] = Future
-    """Makes the future of an ask where it needs to know nothing; else `create_future()` does."""
-
-    def __init__(self, runtime: Runtime, parent: Mailbox | None) -> None:
-        super().__init__(runtime, parent)
-        self.queue = SimpleQueue()
-        self.baton: dict[str, object] = {}
-        self.slow = runtime.slow_handler + 0.0
-        """A number of its own, and not the runtime's: see the module's docstring."""
-        self._urn: str | None = None
-
-    @property
-    def urn(self) -> str:
-        """The actor's URN, made when it is first wanted: most actors are never looked up by it."""
-        if self._urn is None:
-            with _urn_lock:
-                self._urn = self._urn or uuid4().urn
-        return self._urn
+    __slots__ = ()
 
     def __str__(self) -> str:
         return f"{self.actor_class.__name__} ({self.urn})"
@@ -122,32 +111,36 @@ class Mailbox(Life):
 
     # Sending.
 
-    def send(self, message: Any, future: Future[Any] | None) -> None:
-        """Take a message and see to it that somebody handles it. Raises if it is not taken."""
-        if self.bound is not None and self.queue.qsize() >= self.bound:
+    @property
+    def bound(self) -> int | None:
+        """How many messages may wait."""
+        return None if self.actor is None else self.actor.mailbox_bound
+
+    def _refuse_when_full(self, message: Any) -> None:
+        bound = self.bound
+        if bound is not None and len(self.queue) >= bound:
             msg = (
-                f"{self} has {self.bound} messages waiting, its bound, and did not take "
+                f"{self} has {bound} messages waiting, its bound, and did not take "
                 f"{type(message).__name__}. Send less, or later, or raise its mailbox_bound"
             )
             raise MailboxFull(msg)
-        self.deliver(message, future)
 
-    def deliver(self, message: Any, future: Future[Any] | None = None) -> None:
-        """`send` without the bound: for what the actor itself, or the runtime, has set in motion."""
+    def deliver(self, message: Any, future: Future[Any] | None = None, bounded: bool = False) -> None:
+        """Take a message and see to it that somebody handles it. Raises if it is not taken.
+
+        The bound of the actor counts if `bounded`: not for what it, or the runtime, has set in motion.
+        """
         if self.state == CLOSED:
             msg = f"{self} not found"
             raise pykka.ActorDeadError(msg)
+        if bounded and self.queue:
+            self._refuse_when_full(message)
         thread = LOCAL.state
         if not thread.driving:
-            item = (message, future, None)
-            try:
-                if self.baton.setdefault(HOLDER, item) is item:
-                    drive(thread, self, item, item)
-                    return
-            except BaseException:
-                self.recover(thread, item)
-                raise
-        self.queue.put((message, future, copy_context()))
+            item = (message, future)
+            if self._run_here(thread, item, item):
+                return
+        self.queue.append((message, future, copy_context()))
         self.wake()
 
     def ask(self, message: Any, timeout: float | None = None, *, gives_way: bool = True) -> Any:
@@ -156,11 +149,11 @@ class Mailbox(Life):
         With `gives_way=False` the thread does not let others go first when it has its answer
         (`_courtesy`): for an answer that others wait for until it is used.
 
-        This is what `deliver()`, `drive()`, `run()`, `handle()` and `Future.get()` do together in the
+        This is what `deliver()`, `run()`, `handle()` and `Future.get()` do together in the
         common case, in one piece and without a future. Whatever is not common is left to them.
         """
         thread = LOCAL.state
-        if thread.driving or self.state != OPEN or self.quick_future is None or self.bound is not None:
+        if thread.driving or self.state != OPEN:
             return self._ask_and_wait(message, timeout)
         token = (message,)
         future: Future[Any] | None = None
@@ -168,9 +161,10 @@ class Mailbox(Life):
         try:
             if self.baton.setdefault(HOLDER, token) is not token:
                 return self._ask_and_wait(message, timeout)
-            if self.state != OPEN or self._backlog is not None or not self.queue.empty():
+            if self.state != OPEN or self._backlog is not None or self.queue:
+                self._refuse_when_full(message)
                 future = Future()
-                drive(thread, self, token, (message, future, None))
+                self._run_here(thread, token, (message, future))
                 return future.get(timeout=timeout)
             self.replying = AT_ONCE
             thread.driving = True
@@ -203,9 +197,9 @@ class Mailbox(Life):
                 thread.running = None
                 self.baton.clear()
                 thread.driving = False
-            if monotonic() - began > self.slow:
-                self.runtime._report_slow(self, message, thread)
-            if thread.ready or not self.queue.empty() or self.state != OPEN:
+            if monotonic() - began > 0.001:
+                self.runtime._report_slow(self, message, thread, began)
+            if thread.ready or self.queue or self.state != OPEN:
                 self._go_on(thread)
         except BaseException:
             # This thread drove nothing before: what it has left is a helper's, the second look as well.
@@ -245,11 +239,11 @@ class Mailbox(Life):
             if baton.setdefault(HOLDER, argument) is not argument:
                 return None
             thread.driving = True
-            if self.state == OPEN and self._backlog is None and self.queue.empty():
+            if self.state == OPEN and self._backlog is None and not self.queue:
                 result = act(self.actor, argument)
             baton.clear()
             thread.driving = False
-            if not self.queue.empty() or self.state != OPEN:
+            if self.queue or self.state != OPEN:
                 self._go_on(thread)
         except BaseException:
             thread.driving = False
@@ -265,7 +259,7 @@ class Mailbox(Life):
 
     def _ask_and_wait(self, message: Any, timeout: float | None) -> Any:
         future = self.create_future(message)
-        self.send(message, future)
+        self.deliver(message, future, bounded=True)
         return future.get(timeout=timeout)
 
     def _go_on(self, thread: ThreadState) -> None:
@@ -278,17 +272,31 @@ class Mailbox(Life):
         """See to it that somebody runs this mailbox."""
         thread = LOCAL.state
         if not thread.driving:
-            token = object()
-            try:
-                if self.baton.setdefault(HOLDER, token) is token:
-                    drive(thread, self, token)
-            except BaseException:
-                self.recover(thread, token)
-                raise
+            self._run_here(thread, object())
         elif thread.running is not self:
             ready = thread.ready
             if not ready or ready[-1] is not self:
                 ready.append(self)
+
+    def _run_here(self, thread: ThreadState, token: object, first: Brought | None = None) -> bool:
+        """Run this mailbox, then what its handlers sent to others. False if somebody else runs it.
+
+        This is the bottom of the stack of every handler. It returns after a batch; what is left then
+        goes on on a helper thread.
+        """
+        try:
+            if self.baton.setdefault(HOLDER, token) is not token:
+                return False
+            thread.driving = True
+            drive_ready(thread, self.run(thread, self.runtime.batch, token, first))
+        except BaseException:
+            thread.driving = (
+                False  # here and not in a function: an exception may come out of nowhere again
+            )
+            self.recover(thread, token)
+            _hand_over_ready(thread)
+            raise
+        return True
 
     def recover(self, thread: ThreadState, token: object) -> None:
         """Clean up after an exception out of nowhere: let go of the baton if it is still ours."""
@@ -299,7 +307,7 @@ class Mailbox(Life):
 
     def put(self, envelope: Any) -> None:
         """Take one of pykka's envelopes: the interface of a pykka inbox."""
-        self.send(envelope.message, envelope.reply_to)
+        self.deliver(envelope.message, envelope.reply_to, bounded=True)
 
     def get(self) -> Any:
         """Refuse: nobody but the runtime takes messages out."""
@@ -308,11 +316,11 @@ class Mailbox(Life):
 
     def empty(self) -> bool:
         """Tell whether nothing waits."""
-        return self.queue.empty() and not self._backlog
+        return not self.queue and not self._backlog
 
     # Running, with the baton in hand.
 
-    def run(self, thread: ThreadState, budget: int, token: object, first: Item | None = None) -> int:
+    def run(self, thread: ThreadState, budget: int, token: object, first: Brought | None = None) -> int:
         """Handle up to `budget` messages, let go of the baton, and return what is left of the budget.
 
         `first` was brought along by the thread. If nothing else waits it need not go through the queue.
@@ -324,11 +332,11 @@ class Mailbox(Life):
             try:
                 if first is None:
                     budget = self._run_queue(budget)
-                elif self.state == OPEN and self._backlog is None and queue.empty():
+                elif self.state == OPEN and self._backlog is None and not queue:
                     budget -= 1
                     self.handle(first[0], first[1])
                 else:
-                    queue.put((first[0], first[1], copy_context()))
+                    queue.append((first[0], first[1], copy_context()))
                     budget = self._run_queue(budget)
                 if self.state == CLOSED:
                     self.refuse_all()
@@ -342,7 +350,7 @@ class Mailbox(Life):
                 if not whole:
                     self.runtime._hand_over(self)  # somebody else goes on from here
             # The second look: see the module's docstring.
-            if (queue.empty() and self.state == OPEN and self._backlog is None) or not self.runnable():
+            if (not queue and self.state == OPEN and self._backlog is None) or not self.runnable():
                 return budget
             if budget <= 0:
                 self.runtime._hand_over(self)
@@ -355,7 +363,7 @@ class Mailbox(Life):
         """Tell whether there is something to do. Needs no baton."""
         state = self.state
         if state >= OPEN:
-            return not self.queue.empty() or bool(self._backlog)
+            return bool(self.queue or self._backlog)
         return state >= STARTING
 
     def handle(self, message: Any, future: Future[Any] | None) -> None:
@@ -379,75 +387,53 @@ class Mailbox(Life):
                 self.replying = None
         except BaseException as exception:
             self.failed(message, exception, future)
-        if monotonic() - began > self.slow:
-            self.runtime._report_slow(self, message, thread)
-
-    def _handle_in(self, context: Any, message: Any) -> None:
-        if context is None:
-            self.handle(message, self.replying)
-        else:
-            context.run(self.handle, message, self.replying)
+        if monotonic() - began > 0.001:
+            self.runtime._report_slow(self, message, thread, began)
 
     def _run_queue(self, budget: int) -> int:
         if self.state == STARTING:
             self._run_on_start()
         elif self.state == DOOMED:
             self.end_for_good()
-        if self._backlog is not None:
-            budget = self._run_backlog(self._backlog, budget)
-        queue = self.queue
-        while self.state == OPEN and budget > 0 and not queue.empty():
+        while self.state == OPEN and (waiting := self._next()) and budget > 0:
             budget -= 1
-            # A loop of one: see "Why a signal does not wedge an actor".
-            for message, self.replying, context in iter(queue.get_nowait, None):
-                self._handle_in(context, message)
-                break
+            # No call between these two: see "Why a signal does not wedge an actor".
+            message, self.replying, context = waiting[0]
+            del waiting[0]
+            context.run(self.handle, message, self.replying)
         return budget
 
-    def _run_backlog(self, backlog: deque[Item], budget: int) -> int:
-        while backlog and self.state == OPEN and budget > 0:
-            budget -= 1
-            for message, self.replying, context in iter(backlog.popleft, None):
-                self._handle_in(context, message)
-                break
-        if not self._backlog:
+    def _next(self) -> list[Item] | deque[Item]:
+        """Return where the next message is: in the backlog, if there is one, else in the queue."""
+        queue = self.queue
+        if self._backlog is None:
+            length = len(queue)
+            if length <= LONG or self.bound is not None:
+                return queue
+            # No call between the store and the delete: again because of signals.
+            self._backlog = deque(queue[:length])
+            del queue[:length]
+        elif not self._backlog:
             self._backlog = None
-            if self.state == OPEN:
-                self._unfinished = None  # whatever was handed on is done
-        return budget
+            if self._rare.unfinished is not None:
+                self._rare.unfinished = None  # whatever was handed on is done
+            return queue
+        return self._backlog
 
     def _run_on_start(self) -> None:
         actor = self.actor
         assert actor is not None
-        if self._unfinished is not None:
-            self.resume(self._unfinished)
+        if self._rare.unfinished is not None:
+            self.resume(self._rare.unfinished)
         self.state = OPEN
         self.decided = False
         try:
             actor.on_start()
         except BaseException as exception:
             self.start_failed(exception)
-
-
-_urn_lock = threading.RLock()
-"""For two threads that are the first to want the URN of one actor. Reentrant: a signal handler logs."""
-
-
-def drive(thread: ThreadState, mailbox: Mailbox, token: object, first: Item | None = None) -> None:
-    """Run a mailbox whose baton the caller holds, then what its handlers sent to others.
-
-    This is the bottom of the stack of every handler. It returns after a batch; what is left then goes
-    on on a helper thread.
-    """
-    try:
-        thread.driving = True
-        budget = mailbox.run(thread, mailbox.runtime.batch, token, first)
-        drive_ready(thread, budget)
-    except BaseException:
-        thread.driving = False  # here and not in a function: an exception may come out of nowhere again
-        mailbox.recover(thread, token)
-        _hand_over_ready(thread)
-        raise
+        else:
+            if self._rare.failed_starts:
+                self._rare.failed_starts = 0
 
 
 def drive_ready(thread: ThreadState, budget: int) -> None:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
-from greenroom.actors.runtime._future import Derived, Future
 from greenroom.actors.runtime._life import CLOSED
-from greenroom.actors.runtime._stop_flag import StopFlag
+from greenroom.messages import StopActor
 
 if TYPE_CHECKING:
     from greenroom.actors.runtime._actor import Actor
+    from greenroom.actors.runtime._future import Future
     from greenroom.actors.runtime._mailbox import Mailbox
 
-__all__ = ["ActorRef"]
+__all__ = ["ActorRef", "StopFlag"]
 
 A = TypeVar("A", bound="Actor")
 
@@ -26,6 +26,8 @@ class ActorRef(pykka.ActorRef[A]):
     It stays good when the actor is restarted by its parent. It holds the mailbox and nothing else;
     what pykka copies into every reference is looked up there.
     """
+
+    __slots__ = ("actor_inbox",)
 
     # More than pykka asks for, which checkers do not like in an attribute.
     actor_inbox: Mailbox
@@ -60,7 +62,7 @@ class ActorRef(pykka.ActorRef[A]):
 
         A message that was taken and then found the actor stopped is counted as a dead letter.
         """
-        self.actor_inbox.send(message, None)
+        self.actor_inbox.deliver(message, None, True)
 
     def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
         """Send a message and wait for the answer, or return a future of it (`block=False`).
@@ -70,13 +72,9 @@ class ActorRef(pykka.ActorRef[A]):
         mailbox = self.actor_inbox
         if block:
             return mailbox.ask(message, timeout)
-        make = mailbox.quick_future
-        future = mailbox.create_future(message) if make is None else make()
+        future = mailbox.create_future(message)
         try:
-            if mailbox.bound is None:
-                mailbox.deliver(message, future)
-            else:
-                mailbox.send(message, future)
+            mailbox.deliver(message, future, True)
         except Exception:
             future._resolve((None, sys.exc_info()))
         return future
@@ -87,14 +85,32 @@ class ActorRef(pykka.ActorRef[A]):
         True when it and all its children have stopped, False if it was dead before.
         """
         mailbox = self.actor_inbox
-        stopping = mailbox.runtime._stop_mailbox(mailbox)
-
-        def was_alive() -> bool:
-            try:
-                stopping.get()
-            except pykka.ActorDeadError:
-                return False
-            return True
-
-        stopped: Future[bool] = Derived((stopping,), was_alive)
+        stopped = mailbox.runtime._stop_mailbox(mailbox)
         return stopped.get(timeout=timeout) if block else stopped
+
+
+class StopFlag:
+    """Whether an actor has stopped: `is_set()` and `wait(timeout)` of the event that pykka keeps for
+    each. It costs nothing until it is looked at."""
+
+    __slots__ = ("_mailbox",)
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+
+    def is_set(self) -> bool:
+        """Tell whether it has stopped."""
+        return self._mailbox.state == CLOSED
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it has stopped, or the timeout is over, and tell whether it has."""
+        mailbox = self._mailbox
+        own = mailbox.create_future(StopActor())
+        # Two threads may be here at once: setdefault is a single step, one future wins.
+        stopped: Future[bool] = mailbox.rare.__dict__.setdefault("stopped", own)
+        if self.is_set():
+            return True
+        try:
+            return stopped.get(timeout=timeout)
+        except pykka.Timeout:
+            return False

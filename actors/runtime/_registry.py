@@ -22,13 +22,27 @@ class ActorRegistry(pykka.ActorRegistry):
     same whether ten or a million are in.
     """
 
-    # Plain dicts, and each change a single step: there is nothing here that needs a lock.
+    # A plain dict, and each change a single step: there is nothing here that needs a lock. Only actors
+    # without a parent are in it. The others are found through their parents.
     _refs: ClassVar[dict[pykka.ActorRef[Any], None]] = {}
 
     @classmethod
     def get_all(cls) -> list[pykka.ActorRef[Any]]:
-        """Get all running actors, in the order they were started."""
-        return list(cls._refs)
+        """Get all running actors: parents before their children, else in the order they were started."""
+        return [ref for ref in cls.every() if ref.is_alive()]
+
+    @classmethod
+    def every(cls) -> list[pykka.ActorRef[Any]]:
+        """As `get_all()`, with those that have stopped and whose children have not."""
+        found: list[pykka.ActorRef[Any]] = []
+        left = list(cls._refs)[::-1]
+        while left:
+            found.append(left.pop())
+            children: dict[Any, Any] = getattr(
+                found[-1].actor_inbox, "children", {}
+            )  # pykka's have none
+            left += list(children.values())[::-1]
+        return found
 
     @classmethod
     def get_by_class(cls, actor_class: type[A]) -> list[pykka.ActorRef[A]]:
@@ -47,7 +61,7 @@ class ActorRegistry(pykka.ActorRegistry):
 
     @classmethod
     def register(cls, actor_ref: pykka.ActorRef[Any]) -> None:
-        """Add an actor. Starting it does this."""
+        """Add an actor that has no parent. Starting it does this."""
         cls._refs[actor_ref] = None
         logger.debug("Registered %s", actor_ref)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from greenroom.actors.runtime._calls import check_at_least
+
 __all__ = ["RestartPolicy"]
 
 
@@ -15,9 +17,7 @@ class RestartPolicy:
     within: float = 5.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.limit, int) or self.limit < 0:
-            msg = f"limit must be a whole number, 0 or more, not {self.limit!r}"
-            raise ValueError(msg)
+        check_at_least("limit", self.limit, 0)
         if not self.within > 0:
             msg = f"within must be more than 0 seconds, not {self.within!r}"
             raise ValueError(msg)

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from greenroom.actors.runtime._life import Item
 
-__all__ = ["RESUME", "Resume", "Unfinished"]
+__all__ = ["Resume", "Unfinished"]
 
 
 class Resume:
@@ -45,23 +45,17 @@ class Resume:
     __slots__ = ()
 
 
-RESUME: Item = (Resume(), None, None)
-
-
 class Unfinished:
     """What an incarnation failed on, and how many before it failed on the same."""
 
-    __slots__ = ("at_most", "exception", "item", "strikes", "struck")
-
-    def __init__(self) -> None:
-        self.item: Item | None = None
-        """The message, if it is one that may come again."""
-        self.exception: BaseException | None = None
-        """What its asker gets if it does not."""
-        self.at_most: int | None = None
-        """How often it may come again: what the parent says. `None`: not at all."""
-        self.struck: Any = None
-        self.strikes = 0
+    item: Item | None = None
+    """The message, if it is one that may come again."""
+    exception: BaseException | None = None
+    """What its asker gets if it does not."""
+    at_most: int | None = None
+    """How often it may come again: what the parent says. `None`: not at all."""
+    struck: Any = None
+    strikes = 0
 
     def strike(self, on: Any) -> int:
         """Count a failure on this, in a row."""

@@ -15,7 +15,6 @@ import random
 import sys
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import pykka
@@ -29,25 +28,25 @@ from greenroom.actors.runtime._calls import (
     is_async,
     name_of,
 )
+from greenroom.actors.runtime._crew import Crew
 from greenroom.actors.runtime._errors import RuntimeClosed, WouldBlock
-from greenroom.actors.runtime._future import Future
-from greenroom.actors.runtime._helpers import Helpers
-from greenroom.actors.runtime._life import CLOSED, SUSPENDED, Life
+from greenroom.actors.runtime._future import Derived, Future
+from greenroom.actors.runtime._life import SUSPENDED, Life
 from greenroom.actors.runtime._loops import Loops, usable
 from greenroom.actors.runtime._mailbox import Mailbox
+from greenroom.actors.runtime._ref import ActorRef
 from greenroom.actors.runtime._registry import ActorRegistry
 from greenroom.actors.runtime._stats import RuntimeStats, Tally
 from greenroom.actors.runtime._threads import LOCAL, Birth
-from greenroom.actors.runtime._timers import Clock, ManualClock, ManualTimers, Timer, Timers, TimerThread
+from greenroom.actors.runtime._timers import Clock, ManualClock, ManualTimers, Timer, TimerThread
 from greenroom.actors.runtime._workers import Work, Workers
 from greenroom.messages import StopActor
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
-    from greenroom.actors.runtime._ref import ActorRef
     from greenroom.actors.runtime._threads import ThreadState
 
 __all__ = ["Runtime", "current_runtime", "default_runtime"]
@@ -56,6 +55,9 @@ logger = logging.getLogger("greenroom.actors")
 
 A = TypeVar("A", bound=Actor)
 T = TypeVar("T")
+
+HELPER_PATIENCE = 5.0
+"""A helper thread that found nothing to do for so many seconds ends."""
 
 SLOW_PAUSE = 1.0
 """After a line about a slow handler there is none for so many seconds. They are counted all the same."""
@@ -95,7 +97,7 @@ class Runtime:
             helpers: how many threads may take over what is handed over.
             workers: how many pieces of slow work may run at once, in each lane.
             slow_handler: a handler that uses more seconds of processor time is logged, one a second at
-                most. `None`: never.
+                most; a millisecond is never too long. `None`: never.
             clock: a `ManualClock` for tests; real time otherwise.
             on_dead_letter: called with the name of the actor and the message that nobody handled.
         """
@@ -114,17 +116,19 @@ class Runtime:
         """For whatever is spread at random. A simulation's comes from its seed."""
         self._on_dead_letter = on_dead_letter
         self._closed = False
-        self._stop_waiters: dict[Life, Future[None]] = {}
         self._started, self._ended = Tally(), Tally()
         self._failures, self._restarts, self._dead_letters = Tally(), Tally(), Tally()
         self._slow, self._hand_overs = Tally(), Tally()
         self._slow_told, self._slow_again = 0, -math.inf
-        self._timers: Timers = (
+        self._timers: TimerThread | ManualTimers = (
             ManualTimers(clock)
             if isinstance(clock, ManualClock)
             else TimerThread(f"{self.name}-timers", self.clock, self._collecting)
         )
-        self._helpers = Helpers(self.name, helpers)
+        self._helpers: Crew[Callable[[], object]] = Crew(
+            f"{self.name}-helper", helpers, HELPER_PATIENCE, _call_job
+        )
+        """They run actors when the thread that brought the message has done its share."""
         self._most_workers = workers
         self._workers: dict[str, Workers] = {}
         self._loops = Loops(self.name, self._set_timer)
@@ -184,7 +188,7 @@ class Runtime:
     def stats(self) -> RuntimeStats:
         """Tell what is going on, and what has been."""
         started = self._started.total
-        crews = list(self._workers.values())
+        lanes = list(self._workers.values())
         return RuntimeStats(
             actors=started - self._ended.total,
             started=started,
@@ -195,11 +199,11 @@ class Runtime:
             hand_overs=self._hand_overs.total,
             helpers=self._helpers.alive(),
             timers=self._timers.pending(),
-            workers=sum(crew.alive() for crew in crews),
-            workers_busy=sum(crew.busy() for crew in crews),
-            work_queued=sum(crew.queued() for crew in crews),
-            workers_lost=sum(crew.lost_total for crew in crews) + self._loops.lost_total,
-            stuck=(*(name for crew in crews for name in crew.lost()), *self._loops.lost()),
+            workers=sum(lane.crew.alive() for lane in lanes),
+            workers_busy=sum(lane.crew.busy() for lane in lanes),
+            work_queued=sum(lane.crew.queued() for lane in lanes),
+            workers_lost=sum(lane.lost_total for lane in lanes) + self._loops.lost_total,
+            stuck=(*(name for lane in lanes for name in lane.lost()), *self._loops.lost()),
         )
 
     def close(self, timeout: float = 5.0) -> None:
@@ -228,7 +232,8 @@ class Runtime:
         for crew in list(self._workers.values()):
             crew.close(max(0.0, deadline - time.monotonic()))
         self._timers.close()
-        self._helpers.close()
+        for job in self._helpers.close() + self._helpers.join(HELPER_PATIENCE):
+            job()  # nobody else will
 
     def __enter__(self) -> Self:
         LOCAL.state.entered.append(self)
@@ -254,10 +259,10 @@ class Runtime:
 
     def _hand_over(self, mailbox: Mailbox) -> None:
         self._hand_overs.add()
-        self._helpers.take(mailbox)
+        self._run_soon(mailbox.wake)
 
     def _run_soon(self, call: Callable[[], object]) -> None:
-        self._helpers.take(call)
+        self._helpers.put(call)
 
     # For actors and mailboxes.
 
@@ -266,53 +271,32 @@ class Runtime:
             msg = f"{self.name} is closed: it starts no actor, timer or work any more"
             raise RuntimeClosed(msg)
 
-    def _register(self, ref: ActorRef[Any]) -> None:
-        self._started.add()
-        ActorRegistry.register(ref)
-        logger.debug("Starting %s", ref)
-
-    def _unregister(self, ref: ActorRef[Any]) -> None:
-        self._ended.add()
-        ActorRegistry.unregister(ref)
+    def _refs(self) -> list[ActorRef[Any]]:
+        """Return the actors here, and those that have stopped and wait for their children."""
+        refs = [ref for ref in ActorRegistry.every() if isinstance(ref, ActorRef)]
+        return [ref for ref in refs if ref.actor_inbox.runtime is self]
 
     def _mailboxes(self) -> list[Mailbox]:
-        mailboxes = [ref.actor_inbox for ref in ActorRegistry.get_all()]
-        return [m for m in mailboxes if isinstance(m, Mailbox) and m.runtime is self]
+        return [ref.actor_inbox for ref in self._refs() if ref.is_alive()]
 
-    def _stop_mailbox(self, mailbox: Mailbox) -> Future[None]:
+    def _stop_mailbox(self, mailbox: Mailbox) -> Future[bool]:
+        """Have an actor stop. The future tells whether it had not stopped before."""
         message = StopActor()
         future = mailbox.create_future(message)
         try:
             mailbox.deliver(message, future)
         except pykka.ActorDeadError:
-            future.set_exception()
+            future.set(False)
         if mailbox.state == SUSPENDED:
             mailbox.give_up()
         return future
 
-    def _stop_children(self, children: list[Mailbox], reply: Future[Any] | None) -> None:
-        left = deque(children)
-
-        def stopped(_: Future[None]) -> None:
-            left.pop()
-            if reply is not None and not left:
-                reply._resolve((None, None))
-
-        for child in children:
-            self._stop_mailbox(child).on_done(stopped)
-        if reply is not None and not children:
-            reply._resolve((None, None))
+    def _stop_children(self, children: Iterable[Mailbox]) -> Future[bool]:
+        return Derived(tuple(self._stop_mailbox(child) for child in list(children)), bool)
 
     def _stop_all(self) -> None:
         for mailbox in reversed(self._mailboxes()):
             self._stop_mailbox(mailbox)
-
-    def _when_stopped(self, mailbox: Mailbox) -> Future[None]:
-        future = self._stop_waiters.setdefault(mailbox, mailbox.create_future(StopActor()))
-        if mailbox.state == CLOSED:
-            self._stop_waiters.pop(mailbox, None)
-            future._resolve((None, None))
-        return future
 
     def _dead_letter(self, mailbox: Life, message: Any) -> None:
         self._dead_letters.add()
@@ -323,9 +307,11 @@ class Runtime:
             except Exception:
                 logger.exception("on_dead_letter failed")
 
-    def _report_slow(self, mailbox: Life, message: Any, thread: ThreadState) -> None:
-        """A handler took long by the clock. It is to blame if the thread has worked for as long: on a
-        busy machine handlers mostly wait to go on."""
+    def _report_slow(self, mailbox: Life, message: Any, thread: ThreadState, began: float) -> None:
+        """A handler took more than a millisecond. It is to blame if that was more than the limit and the
+        thread has worked for as long: on a busy machine handlers mostly wait to go on."""
+        if time.monotonic() - began <= self.slow_handler:
+            return
         took = time.thread_time() - thread.sampled
         if took <= self.slow_handler:
             return
@@ -348,12 +334,12 @@ class Runtime:
         self._failures.add()
         logger.error("Unhandled exception in %s:", mailbox, exc_info=sys.exc_info())
 
-    def _report_returned(self, mailbox: Life) -> None:
-        logger.info("Exception returned from %s to caller:", mailbox, exc_info=sys.exc_info())
-
-    def _report_restart(self, mailbox: Life) -> None:
+    def _report_restart(self, mailbox: Life, pause: float) -> None:
         self._restarts.add()
-        logger.info("Restarting %s", mailbox)
+        if pause:
+            logger.warning("Restarting %s in %s s: its on_start() fails again and again", mailbox, pause)
+        else:
+            logger.info("Restarting %s", mailbox)
 
     # Time and work.
 
@@ -374,17 +360,17 @@ class Runtime:
                 crew.close(0.0)
         return crew
 
-    def _collecting(self, call: Callable[[], object]) -> None:
+    def _collecting(self, call: Callable[[], bool]) -> bool:
         """Call, and have helpers run the actors that were told something: the thread is the timers'."""
         thread = LOCAL.state
         ready = thread.ready
         thread.driving = True
         try:
-            call()
+            return call()
         finally:
             thread.driving = False
             while ready:
-                self._helpers.take(ready.popleft())
+                self._run_soon(ready.popleft().wake)
 
     def _call_and_await(
         self,
@@ -403,6 +389,11 @@ class Runtime:
         outcome: Future[Any] = Future()
         self._loops.submit(Work(awaited, outcome, name_of(call), None), usable(loop))
         return outcome.get()
+
+
+def _call_job(job: Callable[[], object], _: threading.Thread) -> bool:
+    job()
+    return True
 
 
 _default: Runtime | None = None

@@ -23,7 +23,6 @@ __all__ = [
     "TimerOver",
     "TimerQueue",
     "TimerThread",
-    "Timers",
 ]
 
 logger = logging.getLogger("greenroom.actors")
@@ -127,24 +126,10 @@ class TimerQueue:
         self.push(timer)
 
 
-class Timers(Protocol):
-    """What a runtime asks of whoever keeps its timers."""
-
-    def add(self, timer: Timer) -> None:
-        """Keep a timer and call it when it is due."""
-
-    def pending(self) -> int:
-        """Tell how many have still to call."""
-        ...
-
-    def close(self) -> None:
-        """Call no more."""
-
-
 class TimerThread:
     """Keeps timers on a daemon thread, which is started with the first."""
 
-    def __init__(self, name: str, clock: Clock, around: Callable[[Callable[[], object]], None]) -> None:
+    def __init__(self, name: str, clock: Clock, around: Callable[[Callable[[], bool]], bool]) -> None:
         self._name = name
         self._clock = clock
         self._around = around
@@ -190,9 +175,7 @@ class TimerThread:
 
     def _run(self) -> None:
         while (timer := self._next()) is not None:
-            again: list[bool] = []
-            self._around(lambda timer=timer, again=again: again.append(timer.fire()))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
-            if again == [True]:
+            if self._around(timer.fire):
                 with self._changed:
                     self._queue.again(timer, self._clock())
 

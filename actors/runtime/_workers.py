@@ -92,7 +92,7 @@ class Workers:
     def __init__(
         self, name: str, most: int, call_later: Callable[[float, Callable[[], object]], Timer]
     ) -> None:
-        self._crew: Crew[Work] = Crew(name, most, PATIENCE, self._do)
+        self.crew: Crew[Work] = Crew(name, most, PATIENCE, self._do)
         self._call_later = call_later
         self._lock = threading.RLock()  # reentrant: see Crew
         self._running: dict[threading.Thread, Work] = {}
@@ -103,23 +103,11 @@ class Workers:
 
     def submit(self, work: Work) -> None:
         """Have a worker do this."""
-        self._crew.put(work)
-        if self._crew.closed:
-            self._refuse(self._crew.close())
-        elif self._crew.queued():
+        self.crew.put(work)
+        if self.crew.closed:
+            self._refuse(self.crew.close())
+        elif self.crew.queued():
             self._watch()
-
-    def busy(self) -> int:
-        """Tell how many are at work, those written off not counted."""
-        return self._crew.busy()
-
-    def alive(self) -> int:
-        """Tell how many threads there are, those written off not counted."""
-        return self._crew.alive()
-
-    def queued(self) -> int:
-        """Tell how much work waits for a worker."""
-        return self._crew.queued()
 
     def lost(self) -> tuple[str, ...]:
         """Name the work that was written off and is still running."""
@@ -127,8 +115,8 @@ class Workers:
 
     def close(self, patience: float) -> None:
         """Begin nothing new, wait for what is running, and then write off what is stuck."""
-        self._refuse(self._crew.close())
-        self._refuse(self._crew.join(patience))
+        self._refuse(self.crew.close())
+        self._refuse(self.crew.join(patience))
         for thread, work in list(self._running.items()):
             if self._record_lost(work, thread):
                 work.fail(RuntimeClosed(f"{work.name} was still running when the runtime was closed"))
@@ -139,17 +127,17 @@ class Workers:
             if self._watching:
                 return
             self._watching = True
-        queued, taken = self._crew.progress()
+        queued, taken = self.crew.progress()
         self._call_later(RELIEF, lambda: self._look(queued + taken))
 
     def _look(self, due: int) -> None:
         self._watching = False  # before looking: who submits work after that look watches it
-        queued, taken = self._crew.progress()
-        if self._crew.closed or not queued:
-            self._crew.relax()
+        queued, taken = self.crew.progress()
+        if self.crew.closed or not queued:
+            self.crew.relax()
             return
         if taken < due:
-            came = self._crew.relieve(due - taken)
+            came = self.crew.relieve(due - taken)
             logger.info("Work waits for workers of %s: %s more help for now", self._name, came)
         self._watch()
 
@@ -197,5 +185,5 @@ class Workers:
                 return False
             self._lost[thread] = work.name
             self.lost_total += 1
-        self._crew.dismiss(thread)
+        self.crew.dismiss(thread)
         return True

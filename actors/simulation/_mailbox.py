@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pykka
 from pykka.messages import ProxyCall
 
 from greenroom.actors.runtime._calls import describe
 from greenroom.actors.runtime._dispatch import SPECIAL
-from greenroom.actors.runtime._life import CLOSED, OPEN, SUSPENDED
+from greenroom.actors.runtime._life import OPEN, SUSPENDED
 from greenroom.actors.runtime._mailbox import HOLDER, Mailbox
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.simulation._faults import InjectedFault
@@ -33,8 +31,6 @@ class SimulatedMailbox(Mailbox):
 
     __slots__ = ("number",)
 
-    quick_future = None
-
     runtime: Simulation
 
     def __init__(self, simulation: Simulation, parent: Mailbox | None, number: int) -> None:
@@ -51,12 +47,11 @@ class SimulatedMailbox(Mailbox):
         awaited = f"{self} to answer {describe(message)}"
         return SimulatedFuture(self.runtime, waiter, awaited)
 
-    def deliver(self, message: Any, future: Future[Any] | None = None) -> None:
-        if self.state == CLOSED:
-            msg = f"{self} not found"
-            raise pykka.ActorDeadError(msg)
-        self.queue.put((message, future, copy_context()))
-        self.wake()
+    def ask(self, message: Any, timeout: float | None = None, *, gives_way: bool = True) -> Any:
+        return self._ask_and_wait(message, timeout)
+
+    def _run_here(self, thread: ThreadState, token: object, first: Any = None) -> bool:
+        return False
 
     def step(
         self,
@@ -73,12 +68,12 @@ class SimulatedMailbox(Mailbox):
         self.baton[HOLDER] = argument
         simulation._let_others_run()
         result: T | None = None
-        if self.state == OPEN and self._backlog is None and self.queue.empty():
+        if self.state == OPEN and self._backlog is None and not self.queue:
             simulation._note(f"{self} makes a step: {act.__name__}")
             result = act(self.actor, argument)
             simulation._let_others_run()
         self.baton.clear()
-        if not self.queue.empty() or self.state != OPEN:
+        if self.queue or self.state != OPEN:
             self.wake()
         simulation._let_others_run()
         return result
@@ -117,7 +112,7 @@ class SimulatedMailbox(Mailbox):
         if self._debts:
             lines.append(f"{self} has taken {len(self._debts)} replies along and not answered them")
         if self.state == SUSPENDED:
-            waiting = self.queue.qsize() + len(self._backlog or ())
+            waiting = len(self.waiting())
             lines.append(
                 f"{self} has failed and waits for {self.parent} to restart it or give it up; "
                 f"{waiting} messages wait with it"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pykka
 
 from greenroom.actors.runtime._calls import check_seconds, is_async, name_of
-from greenroom.actors.runtime._life import CLOSED
 from greenroom.actors.runtime._mailbox import Mailbox
+from greenroom.actors.runtime._registry import ActorRegistry
 from greenroom.actors.runtime._runtime import Runtime
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.runtime._timers import ManualClock
@@ -28,6 +28,7 @@ from greenroom.actors.simulation._waiting import Deadlock, NotIdle, SimulatedFut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
+    from contextvars import Context
     from types import TracebackType
 
     from greenroom.actors.runtime._future import Future, Outcome
@@ -98,10 +99,7 @@ class Simulation(Runtime):
 
     def task(self, coroutine: Coroutine[Any, Any, T], name: str | None = None) -> SimulatedTask[T]:
         """Let a coroutine run along: a client, say. Returns the future of its result."""
-        task = SimulatedTask(self, coroutine, name or str(next(self._task_numbers)))
-        self._tasks[task] = None
-        self._wake(task)
-        return task
+        return self._begin_task(coroutine, name or str(next(self._task_numbers)))
 
     def sleep(self, seconds: float) -> Future[None]:
         """Return a future that is set in so many virtual seconds, for a task to await."""
@@ -178,11 +176,10 @@ class Simulation(Runtime):
         self._closed = True
         for task in list(self._tasks):
             task.close()
-        for mailbox in self._mailboxes():
-            actor, mailbox.actor = mailbox.actor, None
-            mailbox.state = CLOSED
-            if actor is not None:
-                self._unregister(actor.actor_ref)
+        for ref in self._refs():
+            if ref.is_alive():
+                ref.actor_inbox.let_go()
+            ActorRegistry.unregister(ref)
         self._runnable.clear()
         self._timers.close()
 
@@ -197,6 +194,14 @@ class Simulation(Runtime):
             self._wake(functools.partial(call))
 
     # For mailboxes, futures and tasks.
+
+    def _begin_task(
+        self, coroutine: Coroutine[Any, Any, T], name: str, context: Context | None = None
+    ) -> SimulatedTask[T]:
+        task = SimulatedTask(self, coroutine, name, context)
+        self._tasks[task] = None
+        self._wake(task)
+        return task
 
     def _wake(self, who: SimulatedMailbox | SimulatedTask[Any] | functools.partial[Any]) -> None:
         self._runnable[who] = None
@@ -300,11 +305,9 @@ class Simulation(Runtime):
             work.future._resolve((result, None))
 
     def _go_on_as_task(self, work: Work, coroutine: Coroutine[Any, Any, Any]) -> None:
-        task = SimulatedTask(self, coroutine, f"work {work.name}", work.context)
-        self._tasks[task] = None
+        task = self._begin_task(coroutine, f"work {work.name}", work.context)
         self._working[work] = task
         task.on_done(functools.partial(self._pass_on, work))
-        self._wake(task)
 
     def _pass_on(self, work: Work, task: Future[Any]) -> None:
         self._working.pop(work, None)

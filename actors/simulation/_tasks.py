@@ -59,7 +59,7 @@ class SimulatedTask(SimulatedFuture[T]):
         if self._awaiting is not None:
             self._awaiting.forget(self._go_on)
             self._awaiting = None
-        self._simulation._wake(self)
+        self._of._wake(self)
 
     def advance(self) -> None:
         """Run to the next await."""
@@ -90,7 +90,7 @@ class SimulatedTask(SimulatedFuture[T]):
                 TypeError(f"task {self.name} awaits {awaited!r}, which is not in the simulation")
             )
         elif self._cancelling:
-            self._simulation._wake(self)
+            self._of._wake(self)
         else:
             self._awaiting = awaited
             if isinstance(awaited, SimulatedFuture) and awaited.waiter == "somebody":
@@ -107,4 +107,4 @@ class SimulatedTask(SimulatedFuture[T]):
 
     def _go_on(self, _: Future[Any]) -> None:
         self._awaiting = None
-        self._simulation._wake(self)
+        self._of._wake(self)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom.actors.runtime._errors import ActorError
-from greenroom.actors.runtime._future import Future, _refuse_in_a_handler
+from greenroom.actors.runtime._future import Future
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Iterable
 
-    from greenroom.actors.runtime._future import Outcome
     from greenroom.actors.simulation._mailbox import SimulatedMailbox
     from greenroom.actors.simulation._simulation import Simulation
 
@@ -31,19 +30,13 @@ class SimulatedFuture(Future[T]):
     """A future whose `get()` drives the simulation, and which knows who waits for what."""
 
     def __init__(self, simulation: Simulation, waiter: str, awaited: str) -> None:
-        self._simulation = simulation
+        self._of = simulation
         self.waiter = waiter
         self.awaited = awaited
         simulation._watch(self)
 
-    def _wait(self, timeout: float | None) -> Outcome:
-        if self._get_hook is not None:
-            return self._run_hook(timeout)
-        _refuse_in_a_handler()
-        return self._simulation._drive_until(self, timeout)
-
-    def _settled(self) -> Generator[Any, None, None]:
-        yield self
+    def _simulation(self) -> Simulation:
+        return self._of
 
 
 def report(futures: Iterable[SimulatedFuture[Any]], mailboxes: Iterable[SimulatedMailbox]) -> str:

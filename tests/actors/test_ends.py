@@ -262,13 +262,13 @@ def test_an_interrupt_between_taking_the_baton_and_running_leaves_the_actor_usab
 ) -> None:
     """A signal handler that raises may do so between any two steps."""
     ref = runtime.start(Recorder)
-    real = mailbox_module.drive
+    real = mailbox_module.Mailbox.run
 
     def interrupted(*_: Any) -> None:
-        monkeypatch.setattr(mailbox_module, "drive", real)
+        monkeypatch.setattr(mailbox_module.Mailbox, "run", real)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mailbox_module, "drive", interrupted)
+    monkeypatch.setattr(mailbox_module.Mailbox, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ref.tell("lost with its sender")
 
@@ -291,13 +291,13 @@ def test_an_interrupt_with_a_message_in_hand_refuses_it_and_goes_on(
     gate.wait_reached()
     in_hand = ref.ask("in hand", block=False)
     behind = ref.ask("behind", block=False)
-    real = mailbox_module.Mailbox._handle_in
+    real = mailbox_module.Mailbox.handle
 
     def interrupted(*_: Any) -> None:
-        monkeypatch.setattr(mailbox_module.Mailbox, "_handle_in", real)
+        monkeypatch.setattr(mailbox_module.Mailbox, "handle", real)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mailbox_module.Mailbox, "_handle_in", interrupted)
+    monkeypatch.setattr(mailbox_module.Mailbox, "handle", interrupted)
     gate.open()
 
     with pytest.raises(pykka.ActorDeadError, match="interrupted"):

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pykka
 import pytest
 
-from greenroom.actors import Actor, ActorRef, ActorRegistry, Reply, RestartPolicy, Runtime
+from greenroom.actors import (
+    Actor,
+    ActorRef,
+    ActorRegistry,
+    ManualClock,
+    Reply,
+    RestartPolicy,
+    Runtime,
+)
+from greenroom.actors.simulation import Simulation
 from tests.actors.actors import Gate, Recorder, in_thread, join_all
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from greenroom.messages import ChildFailed
 
 
@@ -283,6 +295,140 @@ def test_a_child_that_stops_by_itself_is_forgotten_by_its_parent(runtime: Runtim
     child.stop()
 
     assert not parent.actor_inbox.children
+
+
+class Unstartable(Child):
+    starts: ClassVar[list[float]] = []
+    fails_until = 1000
+
+    def on_start(self) -> None:
+        self.starts.append(round(self.runtime.clock(), 6))
+        if len(self.starts) < self.fails_until:
+            raise ValueError("boom")
+
+
+class Tireless(Parent):
+    """Restarts a child whatever happens, up to a bound for the sake of the test."""
+
+    def give_birth(self) -> ActorRef[Child]:
+        Unstartable.starts.clear()
+        return self.start_child(Unstartable)
+
+    def on_child_failed(self, failure: ChildFailed) -> None:
+        self.failures.append(failure)
+        if len(self.failures) < 50:
+            self.restart_child(failure)
+
+    def restart_last(self) -> None:
+        self.restart_child(self.failures[-1])
+
+    def give_up_last(self) -> None:
+        self.give_up_child(self.failures[-1])
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def unstartable(clock: ManualClock) -> Iterator[tuple[Any, Any]]:
+    """A parent, and a child that has failed in `on_start()` three times and pauses."""
+    with Runtime(clock=clock) as runtime:
+        yield family(runtime, Tireless)
+
+
+@pytest.mark.usefixtures("unstartable")
+def test_a_child_that_fails_in_on_start_again_and_again_pauses_longer_and_longer(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else parent and child would keep a core busy for good."""
+    assert Unstartable.starts == [0.0, 0.0, 0.0]
+    clock.advance(0.8)
+    assert "in 0.2 s: its on_start() fails again and again" in caplog.text
+    assert Unstartable.starts == [0.0, 0.0, 0.0, 0.1, 0.3, 0.7]
+
+    clock.advance(600.0)
+
+    pauses = [after - before for before, after in itertools.pairwise(Unstartable.starts)]
+    assert max(pauses) == pytest.approx(30.0)
+    assert len(Unstartable.starts) < 40
+
+
+def test_a_child_that_starts_in_the_end_has_lost_nothing_and_begins_anew(
+    clock: ManualClock, unstartable: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, child = unstartable
+    asked = child.ask("waiting", block=False)
+    monkeypatch.setattr(Unstartable, "fails_until", 5)
+    clock.advance(0.4)
+    assert asked.get(timeout=20) == "waiting"
+
+    monkeypatch.setattr(Unstartable, "fails_until", 8)
+    child.tell(ValueError("boom"))
+
+    assert Unstartable.starts[4:] == [0.3, 0.4, 0.4, 0.4]  # two that fail do not make a pause
+    assert child.ask("next", timeout=20) == "next"
+
+
+def test_a_child_that_pauses_stops_at_once(unstartable: tuple[Any, Any]) -> None:
+    _, child = unstartable
+    asked = child.ask("waiting", block=False)
+
+    assert child.stop(timeout=20) is True
+
+    with pytest.raises(pykka.ActorDeadError):
+        asked.get(timeout=20)
+
+
+def test_a_child_that_pauses_can_be_given_up_but_not_restarted_twice(
+    clock: ManualClock, unstartable: tuple[Any, Any]
+) -> None:
+    parent, child = unstartable
+    with pytest.raises(ValueError, match="does not wait for a decision"):
+        parent.proxy().restart_last().get()
+
+    parent.proxy().give_up_last().get()
+
+    assert not child.is_alive()
+    clock.advance(600.0)
+    assert Unstartable.starts == [0.0, 0.0, 0.0]
+
+
+def test_a_child_that_pauses_outlives_the_failure_of_its_parent(clock: ManualClock) -> None:
+    """It was restarted: nobody has to decide about it any more."""
+
+    class Fragile(Tireless):
+        def on_child_failed(self, failure: ChildFailed) -> None:
+            super().on_child_failed(failure)
+            if len(self.failures) == 3:
+                raise LookupError("behind the decision")
+
+    class Root(Parent):
+        def give_birth(self) -> ActorRef[Any]:
+            return self.start_child(Fragile)
+
+        def on_child_failed(self, failure: ChildFailed) -> None:
+            self.restart_child(failure)
+
+    with Runtime(clock=clock) as runtime:
+        _, parent = family(runtime, Root)
+        child = parent.proxy().give_birth().get()
+
+        clock.advance(0.1)
+
+        assert child.is_alive()
+        assert len(Unstartable.starts) > 3
+
+
+def test_a_simulation_lets_time_pass_between_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Unstartable, "fails_until", 6)
+    with Simulation(seed=5) as simulation:
+        _, child = family(simulation, Tireless)
+
+        assert child.ask("started") == "started"
+
+        assert Unstartable.starts == [0.0, 0.0, 0.0, 0.1, 0.3, 0.7]
 
 
 @pytest.mark.parametrize(("limit", "within"), [(-1, 5.0), (1.5, 5.0), (3, 0), (3, -1.0)])

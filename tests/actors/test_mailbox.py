@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import sys
 import threading
@@ -12,6 +13,7 @@ import pykka
 import pytest
 
 from greenroom.actors import Actor, Call, MailboxFull, ManualClock, Runtime, WouldBlock
+from greenroom.actors.runtime._mailbox import Mailbox
 from greenroom.actors.runtime._threads import LOCAL
 from tests.actors.actors import Gate, Recorder, all_at_once, in_thread, join_all
 from tests.room.agents import until
@@ -179,6 +181,53 @@ def test_a_future_that_is_ready_may_be_read_in_a_handler(runtime: Runtime) -> No
     assert runtime.start(Reading).ask(ready) == "ready"
 
 
+def test_a_long_queue_is_set_aside_so_that_each_message_costs_the_same(runtime: Runtime) -> None:
+    """Taking the first of a list moves all the others."""
+    ref, gate = runtime.start(Recorder), Gate()
+    queue, lengths = ref.actor_inbox.queue, list[int]()
+    runner = in_thread(lambda: ref.tell(gate))
+    gate.wait_reached()
+    for _ in range(1000):
+        ref.tell(lambda: lengths.append(len(queue)))
+    assert len(queue) == 1000
+    gate.open()
+
+    ref.ask("the last one")
+
+    assert lengths == [0] * 1000
+    assert ref.actor_inbox._backlog is None
+    join_all([runner])
+
+
+def test_what_comes_while_a_long_queue_is_handled_comes_behind_it(runtime: Runtime) -> None:
+    ref, first, second = runtime.start(Recorder), Gate(), Gate()
+    runner = in_thread(lambda: ref.tell(first))
+    first.wait_reached()
+    for i in range(1000):
+        ref.tell(i if i != 500 else second)
+    first.open()
+    second.wait_reached()
+    ref.tell(1000)
+    second.open()
+
+    assert ref.ask(lambda: "done") == "done"
+
+    numbers = [n for n in ref.proxy().received.get() if isinstance(n, int)]
+    assert numbers == [n for n in range(1001) if n != 500]
+    join_all([runner])
+
+
+@pytest.mark.parametrize(
+    ("function", "taken"), [(Mailbox._run_queue, "UNPACK_SEQUENCE"), (Mailbox._next, "STORE_ATTR")]
+)
+def test_no_signal_strikes_between_taking_a_message_and_deleting_it(function: Any, taken: str) -> None:
+    """Signals are delivered at calls and backward jumps only, and there is none between the two."""
+    names = [step.opname for step in dis.get_instructions(function)]
+    deleted = names.index("DELETE_SUBSCR")
+    between = names[deleted - names[deleted::-1].index(taken) : deleted]
+    assert not [name for name in between if name.startswith(("CALL", "PRECALL", "JUMP_BACKWARD"))]
+
+
 def test_a_full_mailbox_refuses_the_next_message_and_tells_the_sender(runtime: Runtime) -> None:
     class Small(Recorder):
         mailbox_bound = 2
@@ -246,23 +295,18 @@ def test_an_ask_that_races_a_stop_is_refused(runtime: Runtime) -> None:
     """The same interleaving here: alive? yes | stop | put."""
     ref, gate = runtime.start(Recorder), Gate()
     mailbox = ref.actor_inbox
-    real_put = mailbox.queue.put
 
-    class HeldQueue:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(real_queue, name)
-
-        def put(self, item: Any) -> None:
+    class HeldQueue(list[Any]):
+        def append(self, item: Any) -> None:
             gate.wait()
-            real_put(item)
+            super().append(item)
 
-    real_queue = mailbox.queue
+    mailbox.queue = HeldQueue()
     futures: list[pykka.Future[Any]] = []
     told: list[str] = []
 
     def race() -> None:
         LOCAL.state.driving = True  # as inside a handler: the message goes through the queue
-        mailbox.queue = HeldQueue()  # type: ignore[assignment]  # a stand-in
         futures.append(ref.ask("late", block=False))
         LOCAL.state.driving = False
         told.extend("knocked" for _ in LOCAL.state.ready)
@@ -271,9 +315,7 @@ def test_an_ask_that_races_a_stop_is_refused(runtime: Runtime) -> None:
 
     asker = in_thread(race)
     gate.wait_reached()
-    mailbox.queue = real_queue
     assert ref.stop() is True
-    mailbox.queue = HeldQueue()  # type: ignore[assignment]  # a stand-in
     gate.open()
     join_all([asker])
 
@@ -316,9 +358,21 @@ def test_a_tell_behind_a_stop_is_reported_as_a_dead_letter() -> None:
         assert runtime.stats().dead_letters == 1
 
 
+def work(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+class Slow(Recorder):
+    def on_receive(self, message: Any) -> Any:
+        work(0.002)
+        return super().on_receive(message)
+
+
 def test_a_slow_handler_is_logged_with_actor_and_message(caplog: pytest.LogCaptureFixture) -> None:
     with Runtime(slow_handler=1e-9) as runtime:
-        ref = runtime.start(Recorder)
+        ref = runtime.start(Slow)
         ref.ask({"secret": "do not log"})
 
         assert runtime.stats().slow_handlers >= 1
@@ -332,7 +386,7 @@ def test_slow_handlers_are_logged_once_a_second_and_then_with_how_many_there_wer
 ) -> None:
     clock = ManualClock()
     with Runtime(slow_handler=1e-9, clock=clock) as runtime:
-        ref = runtime.start(Recorder)
+        ref = runtime.start(Slow)
         for _ in range(3):
             ref.ask("slow")
         assert caplog.text.count(" worked ") == 1
@@ -340,6 +394,7 @@ def test_slow_handlers_are_logged_once_a_second_and_then_with_how_many_there_wer
         clock.advance(1.0)
         ref.ask("slow")
         assert caplog.text.count(" worked ") == 2
+    assert untold == 2
     assert f"({untold} other handlers were slow since the last warning)" in caplog.text
 
 
@@ -347,16 +402,10 @@ def test_a_handler_that_waits_for_the_interpreter_is_not_called_slow(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """On a busy machine handlers take long by the clock, and are not to blame."""
-
-    def work() -> None:
-        until = time.thread_time() + 0.2
-        while time.thread_time() < until:
-            pass
-
     with Runtime(slow_handler=0.1) as runtime:
         waiting, working = runtime.start(Recorder), runtime.start(Recorder)
         waiting.ask(functools.partial(threading.Event().wait, 0.2))
-        working.ask(work)
+        working.ask(functools.partial(work, 0.2))
 
         assert runtime.stats().slow_handlers == 1
     assert f"{working} worked" in caplog.text

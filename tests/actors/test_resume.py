@@ -12,6 +12,7 @@ import pykka
 import pytest
 
 from greenroom.actors import Actor, ActorRef, Future, ReplyDropped, Runtime
+from greenroom.actors.runtime import _life
 from greenroom.actors.simulation import InjectedFault, Simulation
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
 
@@ -457,7 +458,10 @@ def test_an_outbox_goes_with_a_child_that_stops_in_on_start(
 
 
 @pytest.mark.parametrize("message", [("tell", "a"), ("do", "b", ["a"])], ids=["message", "outbox"])
-def test_on_start_that_raises_is_no_strike(family: Family, message: Any) -> None:
+def test_on_start_that_raises_is_no_strike(
+    family: Family, message: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_life, "FIRST_PAUSE", 0.0)
     family.failing.update(start=10, a=1)
 
     family.child.tell(message)
@@ -637,7 +641,7 @@ def test_an_actor_at_rest_keeps_nothing_of_all_this(family: Family) -> None:
     assert family.child.ask(("tell", "c")) == "c"
 
     mailbox = family.child.actor_inbox
-    assert (mailbox.outbox, mailbox._unfinished, mailbox._backlog) == (None, None, None)
+    assert (mailbox.outbox, mailbox.rare.unfinished, mailbox._backlog) == (None, None, None)
 
 
 @pytest.mark.usefixtures("nothing_logged")

@@ -376,7 +376,7 @@ def test_work_that_comes_as_the_last_look_finds_none_is_looked_after_too(
     for future in (first, second):
         future.get(timeout=PATIENCE)
     assert len(looks) == 1
-    progress, late = workers._crew.progress, list[Future[Any]]()
+    progress, late = workers.crew.progress, list[Future[Any]]()
 
     def progress_and_then() -> tuple[int, int]:
         monkeypatch.undo()
@@ -384,7 +384,7 @@ def test_work_that_comes_as_the_last_look_finds_none_is_looked_after_too(
         late.extend([submit(gates[1].wait), submit(int)])
         return found
 
-    monkeypatch.setattr(workers._crew, "progress", progress_and_then)
+    monkeypatch.setattr(workers.crew, "progress", progress_and_then)
     looks[0]()
 
     assert len(looks) == 2

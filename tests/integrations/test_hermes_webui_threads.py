@@ -175,9 +175,9 @@ def test_a_turn_that_waits_behind_the_end_of_its_session_goes_to_the_next(
         asked = Called(lifecycle.has_uncommitted_work, SID)
         gate.wait_reached()
         discarded = Called(lifecycle.discard_session, SID)
-        until(lambda: queue.qsize() == 1)
+        until(lambda: len(queue) == 1)
         marked = Called(lifecycle.mark_turn_completed, SID)
-        until(lambda: queue.qsize() == 2)
+        until(lambda: len(queue) == 2)
         gate.open()
         assert (asked.answer(), discarded.answer(), marked.answer()) == (False, True, 1)
     assert lifecycle.has_uncommitted_work(SID) is True
