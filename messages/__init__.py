@@ -10,7 +10,7 @@ Who sends what to whom:
     session ─────── SessionChanged, ReleaseAnswered, SessionStopped, events ────────> supervisor
     supervisor ──── ReleaseAgent, CloseSession, DrainSession, ForceSession … ───────> session
     slow work ───── BuildEnded, CommitEnded, CommitStuck, TeardownEnded … ──────────> its session
-    session ─────── EnterStore, RecordTurn, IntendCommit, RecordCommit … ───────────> store writer
+    session ─────── EnterStore, RecordTurn, CallLedger ─────────────────────────────> store writer
     caller ──────── OpenSession, SweepRoom, Configure, DrainRoom, GetStats … ───────> supervisor
 """
 
@@ -33,27 +33,18 @@ from greenroom.messages._events import (
     StoreFailure,
 )
 from greenroom.messages._ledger import (
-    Beat,
+    CallLedger,
     CloseBooks,
-    DisclaimSession,
     EnterAgain,
     Entered,
     EnterStore,
-    FailRecovery,
-    FindOrphans,
-    HandOver,
-    IntendCommit,
     LookAtLease,
-    LookForOrphans,
-    PinLease,
-    RecordCommit,
     RecordTurn,
     Recovered,
     RecoverSession,
     RenewLeases,
     RetryRecord,
     StoreRequest,
-    StoreWritten,
 )
 from greenroom.messages._protocol import Notice, Request, message
 from greenroom.messages._reason import Reason
@@ -124,12 +115,12 @@ __all__ = [
     "AgentRetained",
     "AgentReused",
     "Answered",
-    "Beat",
     "BeginTurn",
     "BuildEnded",
     "BuildFailure",
     "BuildHere",
     "Call",
+    "CallLedger",
     "ChildFailed",
     "CloseBooks",
     "CloseSession",
@@ -143,7 +134,6 @@ __all__ = [
     "Configure",
     "CountAgents",
     "DescribeSession",
-    "DisclaimSession",
     "DrainDeadline",
     "DrainReport",
     "DrainRoom",
@@ -158,28 +148,21 @@ __all__ = [
     "ExpireCommit",
     "ExpireSession",
     "ExpireTurn",
-    "FailRecovery",
-    "FindOrphans",
     "FlushEvents",
     "ForceSession",
     "GetStats",
     "GiveBackTurn",
     "GoOnSweeping",
-    "HandOver",
     "HoldBounds",
     "HookFailure",
-    "IntendCommit",
     "ListListeners",
     "Listen",
     "LookAtLease",
-    "LookForOrphans",
     "MemoryGivenBack",
     "Notice",
     "OpenSession",
     "OwnershipLost",
-    "PinLease",
     "Reason",
-    "RecordCommit",
     "RecordTurn",
     "RecoverSession",
     "Recovered",
@@ -206,7 +189,6 @@ __all__ = [
     "StopListening",
     "StoreFailure",
     "StoreRequest",
-    "StoreWritten",
     "SweepRoom",
     "TeardownEnded",
     "TurnGranted",

@@ -3,7 +3,7 @@
     a turn begins          EnterStore: is the session id this room's, and does the agent know all of it?
                            Not asked if this room had it a moment ago and a peek shows nothing new
     a turn has ended       RecordTurn: its generation is in the ledger before its caller goes on
-    a commit               IntendCommit, the hook, RecordCommit (in `slow_work.py`)
+    a commit               `intend`, the hook, `commit` (in `slow_work.py`)
 
 What is asked of the store writer, who does the writing, is an effect of the session like any other: the
 request itself. Its answer comes as `Answered`, with the request, which names what it is about: the
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors.errors import LostOwnership, NotRecorded, text_of
 from greenroom.actors.ledger._bound_store import BoundStore, Fences
@@ -35,14 +35,11 @@ from greenroom.actors.session.machine.effects import Entry, Recorded
 from greenroom.messages import (
     Answered,
     BeginTurn,
-    DisclaimSession,
+    CallLedger,
     EnterAgain,
     EnterStore,
-    FailRecovery,
-    HandOver,
     LookAtLease,
     OwnershipLost,
-    PinLease,
     RecordTurn,
     Recovered,
     RecoverSession,
@@ -53,6 +50,8 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from greenroom.actors.ledger.accounts import Account, Opened
     from greenroom.actors.ledger.bookkeeping import Bookkeeping
     from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
@@ -148,6 +147,10 @@ class Ledger:
     def ask(self, request: Any) -> None:
         """Ask the store writer, and have the answer as a message."""
         ask_and_hear(self._actor, self._context.writer, request)
+
+    def called(self, message: Answered) -> Effects:
+        """The ledger has answered a call."""
+        return self._called[message.request.verb](self, message)
 
     def store_for_agents(self) -> Any:
         """The store as the session's agents get it."""
@@ -477,7 +480,7 @@ class Ledger:
 
     def handed_over(self, message: Answered) -> Effects:
         """What nobody here answers for was left to the ledger, or not."""
-        request: HandOver = message.request
+        request: CallLedger[bool] = message.request
         account = self._accounts.get(request.session_id, request.epoch)
         if account is None:
             return []
@@ -500,7 +503,7 @@ class Ledger:
 
     def disclaimed(self, message: Answered) -> Effects:
         """The store knows that this room does not want a session id, or could not be told."""
-        request: DisclaimSession | FailRecovery = message.request
+        request: CallLedger[bool] = message.request
         tries = self._accounts.disclaimed(request.session_id, message.error)
         if tries is not None:
             self._retry_later(request.session_id, tries)
@@ -525,7 +528,7 @@ class Ledger:
 
     def pinned(self, message: Answered) -> Effects:
         """The hold lasts now, or is lost, or the store could not be told."""
-        request: PinLease = message.request
+        request: CallLedger[bool] = message.request
         account = self._accounts.get(request.session_id, request.epoch)
         again = account is not None and account.pinned(bool(message.value), message.error)
         if again and account is self._accounts.in_use(self._state.machine):
@@ -596,12 +599,15 @@ class Ledger:
         session_id, policy = account.session_id, self._context.policy
         self._close(account)
         self._accounts.doubts[session_id] = 0  # if it cannot be told, it is let go of at least
-        failed = FailRecovery(
+        failed: CallLedger[bool] = CallLedger(
+            verb="fail",
             session_id=session_id,
-            epoch=account.epoch,
-            problem=problem,
-            pause=policy.pause_after(tries + 1),
-            most=policy.recover_tries,
+            values={
+                "epoch": account.epoch,
+                "problem": problem,
+                "pause": policy.pause_after(tries + 1),
+                "most": policy.recover_tries,
+            },
         )
         return [failed, *self._state.machine.lose(session_id, account.epoch)]
 
@@ -648,6 +654,13 @@ class Ledger:
         """Who has the session."""
         held = self._accounts.is_held(self._state.session_id, self._now())
         return self._books.owner if held else self._known.holder
+
+    _called: ClassVar[dict[str, Callable[[Ledger, Answered], Effects]]] = {
+        "disclaim": disclaimed,
+        "fail": disclaimed,
+        "hand_over": handed_over,
+        "pin": pinned,
+    }
 
 
 def _turn_of_nobody(session_id: str) -> BeginTurn:

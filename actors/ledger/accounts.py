@@ -4,11 +4,11 @@ An *account* is a session id in the ledger that this room was the last to have, 
 which epoch, with how many turns, and until when it is this room's for sure. All that is asked of the
 store about it names the epoch. If the answer is "lost", another room has it, and the account is closed.
 
-    a turn begins soon after the last     the hold lasts for a moment longer. PinLease makes it last
+    a turn begins soon after the last     the hold lasts for a moment longer; pinned, it goes on lasting
     a turn is over, or never began        the store is told that nobody uses the session id
     the store could not be told           again after a pause, one timer for each account
-    nobody is there who would commit      HandOver: whoever looks for orphans finds it
-    an answer never came                  DisclaimSession: the store may have given what was asked for
+    nobody is there who would commit      it is handed over: whoever looks for orphans finds it
+    an answer never came                  it is disclaimed: the store may have given what was asked for
 
 After every message the accounts are looked through (`tidy`): whatever is not in use and not as the store
 should have it is told, whoever forgot to. There are few of them: one for a session id that is in use,
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.session.machine.effects import Entry
 from greenroom.actors.session.machine.states import Place
-from greenroom.messages import DisclaimSession, EnterStore, HandOver, PinLease, RecordTurn
+from greenroom.messages import CallLedger, EnterStore, RecordTurn
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -112,19 +112,22 @@ class Account:
             self.tries += 1
         return self.timer is None
 
-    def hand_over(self) -> HandOver:
+    def hand_over(self) -> CallLedger[bool]:
         """There are uncommitted turns that nobody here completed, and no agent to answer for them: leave
         them to the ledger, where whoever looks for orphans finds them."""
         self.asked += 1
         self.until = 0.0
-        return HandOver(session_id=self.session_id, epoch=self.epoch)
+        return self._call("hand_over")
 
-    def pin(self) -> PinLease | None:
+    def pin(self) -> CallLedger[bool] | None:
         """A turn of it lasts. `None`: that is known."""
         if self.until == PINNED:
             return None
         self.asked += 1
-        return PinLease(session_id=self.session_id, epoch=self.epoch)
+        return self._call("pin")
+
+    def _call(self, verb: str) -> CallLedger[bool]:
+        return CallLedger(verb=verb, session_id=self.session_id, values={"epoch": self.epoch})
 
     def pinned(self, held: bool, error: BaseException | None) -> bool:
         """The answer to that. True: it is to be tried again. If it is lost, the end of the turn will
@@ -289,7 +292,7 @@ class Accounts:
         self.doubts.setdefault(session_id, 0)
         if session_id in self.asked:
             return []  # it is wanted again: the answer to that will tell
-        return [DisclaimSession(session_id=session_id, key=self.key)]
+        return [CallLedger(verb="disclaim", session_id=session_id, values={"key": self.key})]
 
     def disclaimed(self, session_id: str, error: BaseException | None) -> int | None:
         """The answer to that. A number: it is tried again, for so many times."""

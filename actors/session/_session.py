@@ -44,6 +44,7 @@ from greenroom.messages import (
     Answered,
     BeginTurn,
     BuildEnded,
+    CallLedger,
     CloseSession,
     CommitEnded,
     CommitOutcome,
@@ -51,7 +52,6 @@ from greenroom.messages import (
     CommitStuck,
     CompleteElsewhere,
     DescribeSession,
-    DisclaimSession,
     DrainSession,
     EndTurn,
     EnterAgain,
@@ -60,12 +60,9 @@ from greenroom.messages import (
     ExpireCommit,
     ExpireSession,
     ExpireTurn,
-    FailRecovery,
     ForceSession,
     GiveBackTurn,
-    HandOver,
     LookAtLease,
-    PinLease,
     Reason,
     RecordTurn,
     RecoverSession,
@@ -726,11 +723,8 @@ class Session(Actor):
     }
 
     _answers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
-        DisclaimSession: heard_by(_ledger_there_is, Ledger.disclaimed),
+        CallLedger: heard_by(_ledger_there_is, Ledger.called),
         EnterStore: heard_by(_ledger_there_is, Ledger.entered),
-        FailRecovery: heard_by(_ledger_there_is, Ledger.disclaimed),
-        HandOver: heard_by(_ledger_there_is, Ledger.handed_over),
-        PinLease: heard_by(_ledger_there_is, Ledger.pinned),
         RecordTurn: heard_by(_ledger_there_is, Ledger.recorded),
     }
 

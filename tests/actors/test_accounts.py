@@ -14,11 +14,9 @@ from greenroom.actors.session.machine import Place, SessionMachine
 from greenroom.actors.session.machine.effects import Entry
 from greenroom.messages import (
     BeginTurn,
-    DisclaimSession,
+    CallLedger,
     Entered,
     EnterStore,
-    HandOver,
-    PinLease,
     RecordTurn,
 )
 
@@ -45,6 +43,14 @@ def accounts_of(*accounts: Account) -> Accounts:
 def account(session_id: str = "s", *, until: float = NOW + LINGER, **more: Any) -> Account:
     figures: dict[str, Any] = {"epoch": 3, "generation": 5, "committed": 5, "recorded": 5, **more}
     return Account(session_id, until=until, **figures)
+
+
+def call(verb: str, session_id: str, **values: Any) -> CallLedger[Any]:
+    return CallLedger(verb=verb, session_id=session_id, values=values)
+
+
+def is_disclaimed(request: Any) -> bool:
+    return isinstance(request, CallLedger) and request.verb == "disclaim"
 
 
 def turn_of(session_id: str) -> BeginTurn:
@@ -124,7 +130,7 @@ def test_what_could_not_be_told_is_told_after_one_pause_and_not_two() -> None:
 
 def test_a_hold_is_pinned_once() -> None:
     kept = account()
-    assert kept.pin() == PinLease(session_id="s", epoch=3)
+    assert kept.pin() == call("pin", "s", epoch=3)
     assert kept.asked == 1
     assert not kept.pinned(True, None)
     assert (kept.asked, kept.until) == (0, PINNED)
@@ -310,7 +316,7 @@ def test_what_nobody_here_answers_for_is_handed_over_when_there_is_no_agent(plac
     kept, of = account(generation=5, committed=4), machine(place)
     of.resume("s", 3, generation=5, committed=4, intended=0)
     requests = tidy(accounts_of(kept), of)
-    assert requests == ([HandOver(session_id="s", epoch=3)] if place is Place.EMPTY else [])
+    assert requests == ([call("hand_over", "s", epoch=3)] if place is Place.EMPTY else [])
     assert kept.asked == len(requests)
 
 
@@ -342,7 +348,7 @@ def test_what_may_have_been_given_is_given_back_unless_it_is_known() -> None:
     accounts = accounts_of(kept)
     assert accounts.doubt("s") == []
     assert kept.loose
-    assert accounts.doubt("t") == [DisclaimSession(session_id="t", key="a")]
+    assert accounts.doubt("t") == [call("disclaim", "t", key="a")]
     assert accounts.doubts == {"t": 0}
 
 
@@ -434,7 +440,7 @@ def test_whatever_the_store_answers_everything_is_told_in_the_end(seed: int) -> 
     trouble = 20
     for _ in range(200):
         pending += tidy(accounts, of)
-        told = [request.session_id for request in pending if not isinstance(request, DisclaimSession)]
+        told = [request.session_id for request in pending if not is_disclaimed(request)]
         assert len(told) == len(set(told))
         for kept in accounts.by_id.values():
             kept.timer = kept.timer if chance.random() < 0.5 else None  # its pause is over
@@ -444,7 +450,7 @@ def test_whatever_the_store_answers_everything_is_told_in_the_end(seed: int) -> 
         trouble -= 1
         error = AWAY if trouble > 0 and chance.random() < 0.5 else None
         kept_now = accounts.get(request.session_id, getattr(request, "epoch", None))
-        if isinstance(request, DisclaimSession):
+        if is_disclaimed(request):
             again = accounts.disclaimed(request.session_id, error)
             pending += [] if again is None else accounts.disclaim(request.session_id)
         elif kept_now is not None:

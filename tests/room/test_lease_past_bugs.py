@@ -148,7 +148,7 @@ def test_after_an_absence_of_the_store_nothing_is_taken_before_the_room_lives_ag
     hesitant.trouble = Away("no route")
     clock.advance(6.0)
     writer: Any = room._context.writer
-    until(lambda: not writer.actor_inbox.actor._state.beaten, "a beat that did not reach it")
+    until(lambda: not writer.actor_inbox.actor._queue.beaten, "a beat that did not reach it")
     hesitant.trouble = None
     hesitant.real._clock_shift = 20.0  # that was a long time for the database
     held = stage.cast.hold(room, "a")

@@ -15,14 +15,7 @@ from greenroom import Policy, RoomClosed
 from greenroom.actors import AgentHooks, ManualClock, RoomContext, Runtime, WorkTimedOut
 from greenroom.actors.ledger.bookkeeping import Bookkeeping
 from greenroom.actors.simulation import InjectedFault, Simulation
-from greenroom.messages import (
-    CloseBooks,
-    EnterStore,
-    FindOrphans,
-    IntendCommit,
-    PinLease,
-    RecordTurn,
-)
+from greenroom.messages import CallLedger, CloseBooks, EnterStore, RecordTurn
 from greenroom.supervisor import RootSupervisor
 from greenroom.supervisor.store_writer import MOST_AT_ONCE, StoreHangs, StoreWriter
 from tests.actors.actors import PATIENCE, Gate
@@ -162,6 +155,10 @@ def record(session_id: str, generation: int, epoch: int = 1) -> RecordTurn:
     return RecordTurn(session_id=session_id, epoch=epoch, generation=generation, linger=2.0)
 
 
+def call(verb: str, session_id: str = "", **values: Any) -> CallLedger[Any]:
+    return CallLedger(verb=verb, session_id=session_id, values=values)
+
+
 def got(future: Future[Any]) -> Any:
     return future.get(timeout=PATIENCE)
 
@@ -201,13 +198,13 @@ def test_a_transaction_has_its_sessions_sorted_and_each_in_order_of_asking(desk:
         got(desk.ask(enter(session_id)))
     before = len(desk.written())
     writing = desk.gate(before + 1)
-    first = desk.ask(FindOrphans(limit=1))
+    first = desk.ask(call("orphans", limit=1))
     writing.wait_reached()
 
     asked = [
         desk.ask(record("s2", 1)),
         desk.ask(record("s1", 1)),
-        desk.ask(PinLease(session_id="s2", epoch=1)),
+        desk.ask(call("pin", "s2", epoch=1)),
         desk.ask(record("s1", 2)),
         desk.ask(record("s2", 2)),
     ]
@@ -384,7 +381,7 @@ def test_it_says_at_once_that_the_room_lives_and_then_three_times_for_every_leas
 
     for number in range(2, 6):
         desk.clock.advance(4.9)
-        got(desk.ask(FindOrphans(limit=1)))  # whatever was to be written before this is
+        got(desk.ask(call("orphans", limit=1)))  # whatever was to be written before this is
         assert beats(desk) == number - 1
         desk.clock.advance(0.1)
         until(lambda number=number: beats(desk) == number, f"beat {number}")  # type: ignore[misc]
@@ -419,10 +416,10 @@ def test_that_the_store_is_away_and_comes_back_is_logged_once(
         for _ in range(3):
             desk.clock.advance(5.0)
             with pytest.raises(Away):
-                got(desk.ask(FindOrphans(limit=1)))
+                got(desk.ask(call("orphans", limit=1)))
         desk.store.trouble = None
         desk.clock.advance(5.0)
-        assert got(desk.ask(FindOrphans(limit=1))) == []
+        assert got(desk.ask(call("orphans", limit=1))) == []
 
     assert caplog.messages == [
         "The store cannot be reached: Away: no route",
@@ -462,7 +459,7 @@ def test_after_the_books_are_closed_nothing_is_written_and_everybody_else_is_ref
     assert desk.store.rows["s1"].owner is None
     assert desk.store.rooms == {}
 
-    for request in (enter("s1"), record("s1", 1), FindOrphans(limit=1)):
+    for request in (enter("s1"), record("s1", 1), call("orphans", limit=1)):
         with pytest.raises(RoomClosed):
             got(desk.ask(request))
     desk.clock.advance(60.0)
@@ -480,7 +477,7 @@ def test_what_was_asked_before_the_books_are_closed_is_still_written(desk: Desk)
     writing.wait_reached()
 
     recorded = desk.ask(record("s1", 1))
-    intended = desk.ask(IntendCommit(session_id="s1", epoch=1, generation=1))
+    intended = desk.ask(call("intend", "s1", epoch=1, generation=1))
     closed = desk.ask(CloseBooks())
     with pytest.raises(RoomClosed):
         got(desk.ask(enter("s3")))
@@ -521,7 +518,7 @@ class Clumsy(Simulation):
 
 
 @pytest.mark.parametrize("failures", [1, 2])
-@pytest.mark.parametrize("what", ["StoreWritten", "RenewLeases"])
+@pytest.mark.parametrize("what", ["written()", "RenewLeases"])
 def test_a_crash_of_the_store_writer_loses_no_request(what: str, failures: int) -> None:
     """Invariant 5: those who wait, and those who are being written, are answered all the same."""
     with Clumsy(7, haste=0.0) as sim:
@@ -549,7 +546,7 @@ def test_a_store_writer_that_cannot_hear_of_a_write_answers_without_it_and_goes_
         store.clock = sim.clock
         writer = open_office(sim, store, lease_ttl=15.0)
         sim.run(1.0)
-        sim.fails_on, sim.failures = "StoreWriter#2 handles StoreWritten", 4
+        sim.fails_on, sim.failures = "StoreWriter#2 handles written()", 4
         lost = writer.ask(enter("s1"), block=False)
         waiting = writer.ask(enter("s2"), block=False)
         sim.run(12.0)
@@ -567,7 +564,7 @@ def test_a_crash_after_the_books_were_closed_opens_them_not_again() -> None:
         store.clock = sim.clock
         writer = open_office(sim, store, lease_ttl=15.0)
         sim.run(1.0)
-        sim.fails_on, sim.failures = "StoreWriter#2 handles StoreWritten", 1
+        sim.fails_on, sim.failures = "StoreWriter#2 handles written()", 1
         assert writer.ask(CloseBooks()) is True
         assert sim.stats().restarts == 1
         sim.run(60.0)
