@@ -15,15 +15,12 @@ from greenroom.messages._protocol import Notice, Request, message
 __all__ = [
     "CallLedger",
     "CloseBooks",
-    "EnterAgain",
     "EnterStore",
     "Entered",
-    "LookAtLease",
     "RecordTurn",
     "RecoverSession",
     "Recovered",
     "RenewLeases",
-    "RetryRecord",
     "StoreRequest",
 ]
 
@@ -124,25 +121,6 @@ class RenewLeases(Notice):
 
 
 # What sessions hear.
-
-
-@message()
-class EnterAgain(Notice):
-    """Ask the store again for the turn that is to begin."""
-
-    ticket: int
-
-
-@message()
-class LookAtLease(Notice):
-    """See to it that a turn does not outlast the room's hold on its session id."""
-
-
-@message()
-class RetryRecord(Notice):
-    """Record what could not be recorded when its turn ended."""
-
-    session_id: str
 
 
 @message()

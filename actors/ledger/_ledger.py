@@ -10,6 +10,10 @@ request itself. Its answer comes as `Answered`, with the request, which names wh
 number of the question, or the turn, and the epoch. An answer that comes late is about something that is
 over, and only the hold that it may bring with it is still of interest.
 
+What has its time is looked at when that has come (`look`), with one timer for all of it: a session id of
+another room is asked for again, the hold of a turn that lasts is made to last, and the store is told
+what it could not be told before.
+
 What if the store cannot be reached? A turn that begins goes on with the agent that is there, if
 this room was the last that had the session. One that has ended counts, its caller is told
 (`NotRecorded`), and the store is told again and again, with growing pauses, and with the next turn.
@@ -27,7 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors.errors import LostOwnership, NotRecorded, text_of
 from greenroom.actors.ledger._bound_store import BoundStore, Fences
-from greenroom.actors.ledger.accounts import Accounts, judge, verdict
+from greenroom.actors.ledger.accounts import IN_DOUBT, Accounts, judge, verdict
 from greenroom.actors.runtime._answers import ask_and_hear
 from greenroom.actors.session.machine import Mode, Place
 from greenroom.actors.session.machine import effects as effects_of
@@ -35,16 +39,14 @@ from greenroom.actors.session.machine.effects import Entry, Recorded
 from greenroom.messages import (
     Answered,
     BeginTurn,
+    Call,
     CallLedger,
-    EnterAgain,
     EnterStore,
-    LookAtLease,
     OwnershipLost,
     RecordTurn,
     Recovered,
     RecoverSession,
     RecoveryFailure,
-    RetryRecord,
     SessionRecovered,
     StoreFailure,
 )
@@ -55,9 +57,9 @@ if TYPE_CHECKING:
     from greenroom.actors.ledger.accounts import Account, Opened
     from greenroom.actors.ledger.bookkeeping import Bookkeeping
     from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
-    from greenroom.actors.runtime._actor import Actor
     from greenroom.actors.runtime._reply import Reply
     from greenroom.actors.runtime._timers import Timer
+    from greenroom.actors.session._session import Session
     from greenroom.actors.session._session_state import SessionState
     from greenroom.actors.session.context import RoomContext
     from greenroom.actors.session.lifecycle import Segment
@@ -95,9 +97,12 @@ class LedgerState:
     __slots__ = (
         "accounts",
         "ender",
+        "enter_at",
         "fences",
         "holder",
-        "lease_timer",
+        "look_at",
+        "look_timer",
+        "pin_at",
         "recoveries",
         "seen",
         "trouble",
@@ -114,7 +119,13 @@ class LedgerState:
         """Why the store could not be asked, the last time."""
         self.ender: Reply | None = None
         """Who waits for the end of a turn to be recorded."""
-        self.lease_timer: Timer | None = None
+        self.enter_at: float | None = None
+        """When the next turn's session id is asked for again, which another room has."""
+        self.pin_at: float | None = None
+        """When the hold on a session id is looked at, should a turn outlast it."""
+        self.look_timer: Timer | None = None
+        self.look_at = 0.0
+        """When that ends."""
         self.recoveries: dict[str, RecoveryUnderWay] = {}
         """The session ids that are being recovered."""
 
@@ -131,7 +142,7 @@ class Ledger:
 
     def __init__(
         self,
-        actor: Actor,
+        actor: Session,
         context: RoomContext,
         state: SessionState,
         known: LedgerState,
@@ -208,62 +219,49 @@ class Ledger:
     def enter(self, effect: effects_of.Enter) -> Effects:
         """Ask the store whether this turn may begin, unless that is known."""
         session_id = effect.turn.session_id
-        known = self._verdict_at_once(session_id)
-        if known is None:
+        verdict = self._verdict_at_once(session_id)
+        if verdict is None:
+            self._known.enter_at = None
             return [self._accounts.enter(session_id, self._home_beside(session_id))]
         self._watch_lease()
-        return [*self._state.machine.entered(known)]
+        return self._state.machine.entered(verdict)
 
     def enter_later(self, effect: effects_of.EnterLater) -> None:
         """Another room has it: ask again after a pause."""
         pause = min(FIRST_PAUSE * 2.0 ** min(effect.tries - 1, 30), LONGEST_PAUSE)
-        spread = self._actor.runtime.random.uniform(0.75, 1.25)
-        self._actor.call_later(pause * spread, EnterAgain(ticket=self._accounts.ticket))
-
-    def enter_again(self, message: EnterAgain) -> Effects:
-        """The pause is over."""
-        current = message.ticket == self._accounts.ticket
-        return [*self._state.machine.enter_again()] if current else []
+        self._known.enter_at = self._now() + pause * self._spread()
+        self._look_by(self._known.enter_at)
 
     def entered(self, message: Answered) -> Effects:
         """The store has given a session id to this room, or not, for a turn or for a recovery."""
         request: EnterStore = message.request
         entered: Entered | None = message.value
-        self._accounts.heard_of(request.session_id, known=entered is not None)
+        session_id, known, machine = request.session_id, self._known, self._state.machine
+        self._accounts.heard_of(session_id, known=entered is not None)
+        if entered is None and self._books.ledger:
+            self._accounts.doubt(session_id)
         lease = None if entered is None else entered.lease
         opened, effects = None, Effects()
         if lease is not None and lease.held:
             opened, effects = self._open(lease)
         if request.ticket == 0:
-            return [*effects, *self._taken_over(request.session_id, lease, message.error)]
+            return effects + self._taken_over(session_id, message.error)
+        if request.ticket != self._accounts.ticket or machine.place is not Place.ENTERING:
+            return effects
         if entered is None:
-            effects = self._doubt(request.session_id)
-        machine = self._state.machine
-        if request.ticket == self._accounts.ticket and machine.place is Place.ENTERING:
-            effects += machine.entered(self._judge(request.session_id, entered, message.error, opened))
-        return effects
-
-    def _judge(
-        self,
-        session_id: str,
-        entered: Entered | None,
-        error: BaseException | None,
-        opened: Opened | None,
-    ) -> Entry:
-        known = self._known
-        if entered is None:
-            known.seen, known.trouble = None, error
-            self._store_failed(session_id, "begin", error)
-            self._watch_lease()
-            # At worst one stale turn. But what this room knows nothing of could not be recorded, either.
-            here = not self._books.ledger or self._accounts.get(session_id) is not None
-            return Entry.FRESH if here else Entry.AWAY
+            return effects + machine.entered(self._enter_without_store(session_id, message.error))
         entry = judge(session_id, self._remembered(), entered, opened)
-        if entry is Entry.HELD:
-            known.holder = entered.lease.owner
-        else:
-            known.holder, known.seen = None, entered.seen
-        return entry
+        known.holder = entered.lease.owner if entry is Entry.HELD else None
+        known.seen = entered.seen
+        return effects + machine.entered(entry)
+
+    def _enter_without_store(self, session_id: str, error: BaseException | None) -> Entry:
+        """At worst one stale turn. But what this room knows nothing of could not be recorded, either."""
+        self._known.seen, self._known.trouble = None, error
+        self._store_failed(session_id, "begin", error)
+        self._watch_lease()
+        here = not self._books.ledger or self._accounts.get(session_id) is not None
+        return Entry.FRESH if here else Entry.AWAY
 
     # A turn has ended.
 
@@ -302,17 +300,17 @@ class Ledger:
         account = self._accounts.get(request.session_id, request.epoch)
         turn, machine = request.turn, self._state.machine
         if turn is None or turn is not machine.turn or machine.place is not Place.RECORDING:
-            return [] if account is None else self._told(message, account)
+            return [] if account is None else self._recorded_late(message, account)
         if message.error is not None:
-            return self._record_failed(turn, message.error, account)
+            return self._not_recorded(turn, message.error, account)
         if message.value is None:
             return self._record_lost(turn, account)
         if account is not None:
-            self._note_told(request, account)
+            account.told(request)
         self._remember(request.session_id, message.value)
         return self._end_recording(Recorded.DONE, account)
 
-    def _told(self, message: Answered, account: Account) -> Effects:
+    def _recorded_late(self, message: Answered, account: Account) -> Effects:
         """What was to be recorded after the fact, or of a turn that was ended by force."""
         if message.request.turn is None:
             account.heard()
@@ -321,33 +319,14 @@ class Ledger:
                 self._store_failed(account.session_id, "record", message.error)
             self._tell_again(account)
         elif message.value is None:
-            return [*self._disclaim(account.session_id), *self._lose(account)]
+            return self._lose(account)
         else:
-            self._note_told(message.request, account)
+            account.told(message.request)
             if account is self._accounts.in_use(self._state.machine):
                 self._watch_lease()
         return []
 
-    def _note_told(self, request: RecordTurn, account: Account) -> None:
-        account.told(request)
-        self._cancel(account)
-
-    def _end_recording(
-        self, outcome: Recorded, account: Account | None, answer: BaseException | None = None
-    ) -> Effects:
-        machine = self._state.machine
-        if account is None:
-            effects = machine.recorded(outcome)
-            generation = machine.generations.generation
-        else:
-            effects = machine.recorded(outcome, account.session_id, account.generation, account.epoch)
-            generation = account.generation
-        ender, self._known.ender = self._known.ender, None
-        if ender is not None:
-            self._state.answer_later(ender, generation if answer is None else answer)
-        return [*effects]
-
-    def _record_failed(self, turn: BeginTurn, error: BaseException, account: Account | None) -> Effects:
+    def _not_recorded(self, turn: BeginTurn, error: BaseException, account: Account | None) -> Effects:
         self._store_failed(turn.session_id, "record", error)
         self._remember(turn.session_id, None)  # nobody knows what the version is now
         answer: BaseException | None = None
@@ -373,13 +352,25 @@ class Ledger:
                 "has"
             )
             answer = LostOwnership(msg, self._state.key)
-        effects = Effects()
         if account is not None:
             # First of all: the next turn must ask for it.
-            self._close(account)
-            effects = self._disclaim(account.session_id)
-            self._say_lost(account, self._state.machine.generations.owed(account.session_id))
-        return effects + self._end_recording(Recorded.LOST, account, answer)
+            self._lost(account, self._state.machine.generations.owed(account.session_id))
+        return self._end_recording(Recorded.LOST, account, answer)
+
+    def _end_recording(
+        self, outcome: Recorded, account: Account | None, answer: BaseException | None = None
+    ) -> Effects:
+        machine = self._state.machine
+        if account is None:
+            effects = machine.recorded(outcome)
+            generation = machine.generations.generation
+        else:
+            effects = machine.recorded(outcome, account.session_id, account.generation, account.epoch)
+            generation = account.generation
+        ender, self._known.ender = self._known.ender, None
+        if ender is not None:
+            self._state.answer_later(ender, generation if answer is None else answer)
+        return effects
 
     def give_up_recording(self, why: str) -> Effects:
         """The turn is over, recorded or not: its caller does not wait any longer."""
@@ -387,7 +378,7 @@ class Ledger:
         turn = machine.turn
         if turn is None or machine.place is not Place.RECORDING:
             return []
-        return self._record_failed(turn, TimeoutError(why), self._accounts.get(turn.session_id))
+        return self._not_recorded(turn, TimeoutError(why), self._accounts.get(turn.session_id))
 
     # Accounts.
 
@@ -397,7 +388,7 @@ class Ledger:
             return []
         machine, recovering = self._state.machine, self._known.recoveries
         now, linger = self._now(), self._linger()
-        return [*self._accounts.tidy(machine, self._remembered(), recovering, now, linger)]
+        return self._accounts.tidy(machine, self._remembered(), recovering, now, linger)
 
     def _open(self, lease: Any) -> tuple[Opened, Effects]:
         """This room has the session id now."""
@@ -419,16 +410,12 @@ class Ledger:
         """Another room has, or had, the session id, and answers for what is uncommitted of it."""
         machine = self._state.machine
         before = machine.generations.dirty
-        self._close(account)
         effects = machine.lose(account.session_id, account.epoch)
-        self._say_lost(account, before - machine.generations.dirty)
-        return [*effects]
+        self._lost(account, before - machine.generations.dirty)
+        return effects
 
-    def _close(self, account: Account) -> None:
-        self._cancel(account)
-        self._accounts.close(account)
-
-    def _say_lost(self, account: Account, turns: int) -> None:
+    def _lost(self, account: Account, turns: int) -> None:
+        self._accounts.lose(account)
         logger.warning(
             "%s: another room, or another key of this, has taken %r over, with %s uncommitted turns%s",
             self._actor,
@@ -446,79 +433,72 @@ class Ledger:
         if account is not None:
             account.committed = max(account.committed, segment.token)
 
-    def commit_lost(self, segment: Segment, turns: int) -> Effects:
+    def commit_lost(self, segment: Segment, turns: int) -> None:
         """A commit was told that another room has its session id."""
         account = self._accounts.get(segment.session_id or "", segment.epoch)
-        if account is None:
-            return []
-        self._close(account)
-        self._say_lost(account, turns)
-        return self._disclaim(account.session_id)
-
-    def _tell_again(self, account: Account) -> None:
-        """The store could not be told: again after a pause, or with the next turn."""
-        if account.not_told():
-            account.timer = self._retry_later(account.session_id, account.tries)
-
-    def _retry_later(self, session_id: str, tries: int) -> Timer:
-        pause = self._context.policy.pause_after(tries)
-        spread = self._actor.runtime.random.uniform(0.75, 1.25)
-        return self._actor.call_later(pause * spread, RetryRecord(session_id=session_id))
-
-    def _cancel(self, account: Account) -> None:
-        if account.timer is not None:
-            account.timer.cancel()
-            account.timer = None
-
-    def retry_record(self, message: RetryRecord) -> Effects:
-        """The pause is over. If it is in use now, it is told when it is not."""
-        account = self._accounts.get(message.session_id)
         if account is not None:
-            account.timer = None
-        doubted = message.session_id in self._accounts.doubts
-        return self._disclaim(message.session_id) if doubted else []
+            self._lost(account, turns)
 
-    def handed_over(self, message: Answered) -> Effects:
-        """What nobody here answers for was left to the ledger, or not."""
+    def _let_go(self, message: Answered) -> Effects:
+        """The store knows that this room does not want a session id, or could not be told."""
         request: CallLedger[bool] = message.request
-        account = self._accounts.get(request.session_id, request.epoch)
+        epoch = request.epoch if request.verb == "hand_over" else IN_DOUBT
+        account = self._accounts.get(request.session_id, epoch)
         if account is None:
             return []
         account.heard()
         if message.error is not None:
             self._tell_again(account)
             return []
-        self._close(account)
-        return [*self._state.machine.lose(request.session_id, request.epoch)]
+        self._accounts.close(account)
+        return self._state.machine.lose(account.session_id, account.epoch)
 
-    # In doubt.
+    def _tell_again(self, account: Account) -> None:
+        """The store could not be told: again after a pause, or with the next turn."""
+        policy = self._context.policy
+        account.not_told(self._now(), lambda tries: policy.pause_after(tries) * self._spread())
+        self._look_by(account.due)
 
-    def _doubt(self, session_id: str) -> Effects:
-        if self._accounts.get(session_id) is None and not self._books.ledger:
-            return []
-        return [*self._accounts.doubt(session_id)]
+    # What has its time.
 
-    def _disclaim(self, session_id: str) -> Effects:
-        return [*self._accounts.disclaim(session_id)] if self._books.ledger else []
+    def _look_by(self, due: float) -> None:
+        """Look then, if not before."""
+        known = self._known
+        if known.look_timer is not None:
+            if known.look_at <= due:
+                return
+            known.look_timer.cancel()
+        known.look_at = due
+        pause = max(0.0, due - self._now())
+        known.look_timer = self._actor.call_later(pause, Call(self._actor.look_at_ledger))
 
-    def disclaimed(self, message: Answered) -> Effects:
-        """The store knows that this room does not want a session id, or could not be told."""
-        request: CallLedger[bool] = message.request
-        tries = self._accounts.disclaimed(request.session_id, message.error)
-        if tries is not None:
-            self._retry_later(request.session_id, tries)
-        return []
+    def look(self) -> Effects:
+        """The time for something has come. (What the store is to be told again, `tidy` sees to.)"""
+        known, now, effects = self._known, self._now(), Effects()
+        known.look_timer = None
+        if known.enter_at is not None and known.enter_at <= now:
+            known.enter_at = None
+            effects += self._state.machine.enter_again()
+        if known.pin_at is not None and known.pin_at <= now:
+            known.pin_at = None
+            effects += self._pin()
+        dues = (known.enter_at, known.pin_at, *(a.due for a in self._accounts.by_id.values()))
+        later = [due for due in dues if due is not None and due > now]
+        if later:
+            self._look_by(min(later))
+        return effects
 
-    # A turn lasts.
+    def _spread(self) -> float:
+        """Not everybody is to try again at the same time."""
+        return self._actor.runtime.random.uniform(0.75, 1.25)
 
     def _watch_lease(self) -> None:
         """A turn begins while the hold on its session id is only a while longer: see to it soon."""
-        if self._books.ledger and self._known.lease_timer is None:
-            self._known.lease_timer = self._actor.call_later(self._linger() / 4, LookAtLease())
+        if self._books.ledger and self._known.pin_at is None:
+            self._known.pin_at = self._now() + self._linger() / 4
+            self._look_by(self._known.pin_at)
 
-    def look_at_lease(self, _: LookAtLease) -> Effects:
-        """It is soon."""
-        self._known.lease_timer = None
+    def _pin(self) -> Effects:
         machine = self._state.machine
         account = self._accounts.in_use(machine)
         if account is None or machine.place is Place.RECORDING:
@@ -526,7 +506,7 @@ class Ledger:
         request = account.pin()
         return [] if request is None else [request]
 
-    def pinned(self, message: Answered) -> Effects:
+    def _pinned(self, message: Answered) -> Effects:
         """The hold lasts now, or is lost, or the store could not be told."""
         request: CallLedger[bool] = message.request
         account = self._accounts.get(request.session_id, request.epoch)
@@ -545,24 +525,22 @@ class Ledger:
         if session_id in known.recoveries or not free:
             # A turn has come first: what it found uncommitted has an owner, who is asked to see to it.
             self._state.answer_later(reply, Recovered(problem=None, settled=False))
-            return [*machine.flush()]
+            return machine.flush()
         account = self._accounts.get(session_id)
         effects = [] if account is None else self._lose(account)  # others have had it since
         known.recoveries[session_id] = RecoveryUnderWay(reply, message.tries)
         return [self._accounts.take_over(session_id), *effects]
 
-    def _taken_over(self, session_id: str, lease: Any, error: BaseException | None) -> Effects:
+    def _taken_over(self, session_id: str, error: BaseException | None) -> Effects:
         machine, recovery = self._state.machine, self._known.recoveries.get(session_id)
-        effects = self._disclaim(session_id) if lease is None else []
         if recovery is None:
-            return effects
+            return []
         if machine.generations.nobodys(session_id) and not machine.draining:
             recovery.incarnation = machine.recover(session_id)
-            effects.append(effects_of.Build(_turn_of_nobody(session_id), recovery.incarnation))
-        else:
-            problem = None if error is None else text_of(error)
-            self._recovery_over(session_id, Recovered(problem=problem, settled=False))
-        return effects
+            return [effects_of.Build(_turn_of_nobody(session_id), recovery.incarnation)]
+        problem = None if error is None else text_of(error)
+        self._recovery_over(session_id, Recovered(problem=problem, settled=False))
+        return []
 
     def recovered(self, incarnation: int, problem: str | None) -> Effects:
         """An agent that was to recover a session id has done what it could, or could not be built."""
@@ -596,55 +574,44 @@ class Ledger:
 
     def _give_back(self, account: Account, problem: str, tries: int) -> Effects:
         """Leave a session id to the room that tries next; the ledger says when that may be."""
-        session_id, policy = account.session_id, self._context.policy
-        self._close(account)
-        self._accounts.doubts[session_id] = 0  # if it cannot be told, it is let go of at least
-        failed: CallLedger[bool] = CallLedger(
-            verb="fail",
-            session_id=session_id,
-            values={
-                "epoch": account.epoch,
-                "problem": problem,
-                "pause": policy.pause_after(tries + 1),
-                "most": policy.recover_tries,
-            },
+        policy = self._context.policy
+        self._accounts.lose(account)
+        in_doubt = self._accounts.doubt(account.session_id)  # if it cannot be told, it is let go of
+        failed = in_doubt.call(
+            "fail",
+            epoch=account.epoch,
+            problem=problem,
+            pause=policy.pause_after(tries + 1),
+            most=policy.recover_tries,
         )
-        return [failed, *self._state.machine.lose(session_id, account.epoch)]
+        return [failed, *self._state.machine.lose(account.session_id, account.epoch)]
 
     # After a restart of the actor, and for people.
 
     def go_on(self) -> None:
         """Timers are gone. Answers that are on their way still come, and do no harm."""
-        known, machine, tell = self._known, self._state.machine, self._actor.actor_ref.tell
-        known.lease_timer = None
-        if machine.mode is Mode.FAILED:
-            self._watch_lease()  # it may be what it fails on: not at once, or it does nothing else
-        else:
-            tell(LookAtLease())
-        for account in self._accounts.by_id.values():
-            if account.timer is not None:
-                account.timer = self._retry_later(account.session_id, account.tries)
-        for session_id, tries in self._accounts.doubts.items():
-            self._retry_later(session_id, tries + 1)
+        known, machine, now = self._known, self._state.machine, self._now()
+        known.look_timer = None
         if machine.place is Place.ENTERING:
-            tell(EnterAgain(ticket=self._accounts.ticket))
+            known.enter_at = now
+        # It may be what it fails on: then not at once, or it does nothing else.
+        self._look_by(now + self._linger() / 4 if machine.mode is Mode.FAILED else now)
 
     def give_up_answers(self) -> Effects:
         """The actor has failed too often. What it failed on was left out, and may have been an answer of
         the store: wait for none any more. Those that still come do no harm."""
-        effects = Effects()
-        asked = list(self._accounts.asked)
-        self._accounts.asked.clear()
-        for session_id in asked:
-            effects += self._doubt(session_id)
-        for account in self._accounts.by_id.values():
+        accounts = self._accounts
+        for account in accounts.by_id.values():
             account.asked = 0
             self._tell_again(account)  # after a pause: the answer to that may be what it fails on
+        for session_id in accounts.asked if self._books.ledger else ():
+            accounts.doubt(session_id)
+        accounts.asked.clear()
         for session_id, recovery in list(self._known.recoveries.items()):
             if not recovery.incarnation:
                 self._recovery_over(session_id, Recovered(problem=None, settled=False))
         why = "its session has failed, and with it what the store may have answered"
-        return effects + self.give_up_recording(why)
+        return self.give_up_recording(why)
 
     def shown(self) -> Account | None:
         """The account of the current session id, or the last that was known of it."""
@@ -656,10 +623,10 @@ class Ledger:
         return self._books.owner if held else self._known.holder
 
     _called: ClassVar[dict[str, Callable[[Ledger, Answered], Effects]]] = {
-        "disclaim": disclaimed,
-        "fail": disclaimed,
-        "hand_over": handed_over,
-        "pin": pinned,
+        "disclaim": _let_go,
+        "fail": _let_go,
+        "hand_over": _let_go,
+        "pin": _pinned,
     }
 
 

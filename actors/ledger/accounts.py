@@ -4,11 +4,14 @@ An *account* is a session id in the ledger that this room was the last to have, 
 which epoch, with how many turns, and until when it is this room's for sure. All that is asked of the
 store about it names the epoch. If the answer is "lost", another room has it, and the account is closed.
 
+A session id that was asked for, without an answer, may have been given to this room all the same. So may
+one that is lost: it was perhaps taken anew. Its account has no epoch that is known, and is *in doubt*.
+
     a turn begins soon after the last     the hold lasts for a moment longer; pinned, it goes on lasting
     a turn is over, or never began        the store is told that nobody uses the session id
-    the store could not be told           again after a pause, one timer for each account
     nobody is there who would commit      it is handed over: whoever looks for orphans finds it
-    an answer never came                  it is disclaimed: the store may have given what was asked for
+    in doubt                              it is disclaimed: the store must not keep it for this room
+    the store could not be told           again after a pause
 
 After every message the accounts are looked through (`tidy`): whatever is not in use and not as the store
 should have it is told, whoever forgot to. There are few of them: one for a session id that is in use,
@@ -28,15 +31,18 @@ from greenroom.actors.session.machine.states import Place
 from greenroom.messages import CallLedger, EnterStore, RecordTurn
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
     from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
     from greenroom.actors.session.machine.data import SessionData
     from greenroom.messages import Entered, Request
 
-__all__ = ["PINNED", "Account", "Accounts", "Opened", "judge", "verdict"]
+__all__ = ["IN_DOUBT", "PINNED", "Account", "Accounts", "Opened", "judge", "verdict"]
 
 PINNED = float("inf")
+
+IN_DOUBT = -1
+"""The epoch of an account that the store may have given to this room without its knowing."""
 
 
 @dataclass(slots=True)
@@ -45,14 +51,14 @@ class Account:
 
     session_id: str
     epoch: int
-    generation: int
+    generation: int = 0
     """How many of its turns are completed."""
 
-    committed: int
-    recorded: int
+    committed: int = 0
+    recorded: int = 0
     """How many of the completed turns the store knows of."""
 
-    until: float
+    until: float = 0.0
     """Until when it is this room's for sure, on the runtime's clock: `PINNED` in a turn."""
 
     loose: bool = False
@@ -62,8 +68,8 @@ class Account:
     """How much is being asked about it, or told, that no turn waits for."""
 
     tries: int = 0
-    timer: Any = None
-    """The store will be told again. (It is the session's; here it counts only that there is one.)"""
+    due: float = 0.0
+    """The store could not be told, and is told again then."""
 
     @property
     def unrecorded(self) -> bool:
@@ -74,6 +80,11 @@ class Account:
     def untold(self) -> bool:
         """Whether the store should be told something, once no turn is running."""
         return self.unrecorded or self.loose or self.until == PINNED
+
+    def call(self, verb: str, **values: Any) -> CallLedger[bool]:
+        """Ask the ledger something that no turn waits for."""
+        self.asked += 1
+        return CallLedger(verb=verb, session_id=self.session_id, values=values)
 
     def heard(self) -> None:
         """There was an answer, perhaps to what nobody waits for any more."""
@@ -103,31 +114,18 @@ class Account:
             self.generation = max(self.generation, request.generation)
             self.recorded = max(self.recorded, request.generation)
         self.until = request.asked + request.linger
-        self.tries, self.loose = 0, False
+        self.tries, self.due, self.loose = 0, 0.0, False
 
-    def not_told(self) -> bool:
-        """The store could not be told. True: it is after a pause; else that is under way already."""
+    def not_told(self, now: float, pause_after: Callable[[int], float]) -> None:
+        """The store could not be told. It is after a pause, unless that is under way already."""
         self.until, self.loose = 0.0, True
-        if self.timer is None:
+        if self.due <= now:
             self.tries += 1
-        return self.timer is None
-
-    def hand_over(self) -> CallLedger[bool]:
-        """There are uncommitted turns that nobody here completed, and no agent to answer for them: leave
-        them to the ledger, where whoever looks for orphans finds them."""
-        self.asked += 1
-        self.until = 0.0
-        return self._call("hand_over")
+            self.due = now + pause_after(self.tries)
 
     def pin(self) -> CallLedger[bool] | None:
         """A turn of it lasts. `None`: that is known."""
-        if self.until == PINNED:
-            return None
-        self.asked += 1
-        return self._call("pin")
-
-    def _call(self, verb: str) -> CallLedger[bool]:
-        return CallLedger(verb=verb, session_id=self.session_id, values={"epoch": self.epoch})
+        return None if self.until == PINNED else self.call("pin", epoch=self.epoch)
 
     def pinned(self, held: bool, error: BaseException | None) -> bool:
         """The answer to that. True: it is to be tried again. If it is lost, the end of the turn will
@@ -158,7 +156,7 @@ class Opened:
 class Accounts:
     """The accounts of a session, and what is being asked about session ids."""
 
-    __slots__ = ("asked", "by_id", "doubts", "key", "last", "ticket")
+    __slots__ = ("asked", "by_id", "key", "last", "ticket")
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -169,19 +167,19 @@ class Accounts:
         """Numbers what was asked for turns that are to begin: only the last answer counts."""
         self.asked: Counter[str] = Counter()
         """Session ids that were asked for, and how many answers are still to come."""
-        self.doubts: dict[str, int] = {}
-        """Session ids that the store may have given to this room without its knowing, and how often it
-        was told that they are not wanted."""
 
     def get(self, session_id: str, epoch: int | None = None) -> Account | None:
-        """The account of a session id, under this epoch if one is given."""
+        """The account of a session id, under this epoch if one is given; else one that is not in
+        doubt."""
         account = self.by_id.get(session_id)
-        return None if account is None or epoch not in (None, account.epoch) else account
+        if account is None or epoch not in (None, account.epoch):
+            return None
+        return None if epoch is None and account.epoch == IN_DOUBT else account
 
     def in_use(self, machine: SessionData) -> Account | None:
         """The account of the turn that runs, or is to begin."""
         turn = machine.turn or machine.next_turn
-        return None if turn is None else self.by_id.get(turn.session_id)
+        return None if turn is None else self.get(turn.session_id)
 
     @property
     def unrecorded(self) -> bool:
@@ -191,7 +189,7 @@ class Accounts:
     @property
     def under_way(self) -> bool:
         """Whether the store is being asked or told something, or is to be."""
-        return bool(self.doubts or self.asked) or any(a.untold or a.asked for a in self.by_id.values())
+        return bool(self.asked) or any(a.untold or a.asked for a in self.by_id.values())
 
     # Asked for.
 
@@ -208,7 +206,7 @@ class Accounts:
 
     def may_take_over(self, session_id: str, epoch: int, machine: SessionData) -> bool:
         """Whether what was left under this epoch is still nobody's business here."""
-        account = self.by_id.get(session_id)
+        account = self.get(session_id)
         if session_id in self.asked:
             return False
         return account is None or (account.epoch <= epoch and account is not self.in_use(machine))
@@ -218,8 +216,8 @@ class Accounts:
         self.asked[session_id] -= 1
         if self.asked[session_id] <= 0:
             del self.asked[session_id]
-        if known:
-            self.doubts.pop(session_id, None)
+        if known and self.get(session_id, IN_DOUBT) is not None:
+            del self.by_id[session_id]
 
     def holds(self, session_id: str, now: float, linger: float) -> bool:
         """Whether a session id is this room's for long enough that a turn may begin."""
@@ -230,12 +228,10 @@ class Accounts:
 
     def open(self, lease: Any) -> Opened:
         """This room has the session id now."""
-        account = self.by_id.get(lease.session_id)
+        account = self.get(lease.session_id)
         if account is not None and account.epoch == lease.epoch:
             account.until = PINNED
             return Opened(anew=False)
-        if account is not None:
-            self.close(account)
         self.by_id[lease.session_id] = Account(
             lease.session_id, lease.epoch, lease.generation, lease.committed, lease.generation, PINNED
         )
@@ -246,6 +242,21 @@ class Accounts:
         """It is not this room's any more, or nothing need be known of it."""
         if self.by_id.get(account.session_id) is account:
             del self.by_id[account.session_id]
+        if account.epoch != IN_DOUBT:
+            self.last = account
+
+    def doubt(self, session_id: str) -> Account:
+        """The store may have given a session id to this room without its knowing. If it has an account,
+        it is told when no turn uses it; if it was given anew, that shows then."""
+        account = self.by_id.setdefault(session_id, Account(session_id, IN_DOUBT))
+        account.loose = True
+        return account
+
+    def lose(self, account: Account) -> None:
+        """Another room has it, or had it: it may have been taken anew without an answer."""
+        if self.by_id.get(account.session_id) is account:
+            self.close(account)
+            self.doubt(account.session_id)
         self.last = account
 
     def tidy(
@@ -264,49 +275,27 @@ class Accounts:
         generations = machine.generations
         for account in list(self.by_id.values()):
             session_id = account.session_id
-            if account is used or account.asked or account.timer is not None:
+            if account is used or account.asked or account.due > now:
                 continue
             if session_id in recovering or session_id in self.asked:
                 continue
-            if not needed and not account.unrecorded and generations.nobodys(session_id):
-                requests.append(account.hand_over())
+            if account.epoch == IN_DOUBT:
+                requests.append(account.call("disclaim", key=self.key))
+            elif not needed and not account.unrecorded and generations.nobodys(session_id):
+                # Nobody here completed these turns, and there is no agent to answer for them.
+                account.until = 0.0
+                requests.append(account.call("hand_over", epoch=account.epoch))
             elif account.untold:
                 requests.append(account.tell(now, linger))
             elif not generations.owed_for(session_id) and session_id not in (remembered or ()):
                 self.close(account)
         return requests
 
-    # In doubt.
-
-    def doubt(self, session_id: str) -> list[Request[Any]]:
-        """It was asked for, and no answer came: it may have been given all the same."""
-        account = self.by_id.get(session_id)
-        if account is None:
-            return self.disclaim(session_id)
-        account.loose = True  # told when no turn uses it; if it was given anew, that shows then
-        return []
-
-    def disclaim(self, session_id: str) -> list[Request[Any]]:
-        """What was asked for may have been done, although no answer came; or it is lost, and was taken
-        anew without an answer. Make sure that the store does not go on keeping it for this room."""
-        self.doubts.setdefault(session_id, 0)
-        if session_id in self.asked:
-            return []  # it is wanted again: the answer to that will tell
-        return [CallLedger(verb="disclaim", session_id=session_id, values={"key": self.key})]
-
-    def disclaimed(self, session_id: str, error: BaseException | None) -> int | None:
-        """The answer to that. A number: it is tried again, for so many times."""
-        if error is None:
-            self.doubts.pop(session_id, None)
-        elif session_id in self.doubts:
-            self.doubts[session_id] += 1
-        return self.doubts.get(session_id)
-
     # For people.
 
     def shown(self, session_id: str | None) -> Account | None:
         """The account of the current session id, or the last that was known of it."""
-        account = self.by_id.get(session_id or "")
+        account = self.get(session_id or "")
         if account is None and self.last is not None and self.last.session_id == session_id:
             return self.last
         return account

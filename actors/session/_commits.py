@@ -174,8 +174,7 @@ class Commits:
         before = state.machine.generations.dirty
         effects = state.machine.commit_lost()
         if self._ledger is not None:
-            lost = before - state.machine.generations.dirty
-            effects = [*self._ledger.commit_lost(segment, lost), *effects]
+            self._ledger.commit_lost(segment, before - state.machine.generations.dirty)
         return effects
 
     def stuck(self, message: CommitStuck) -> list[Effect]:

@@ -54,7 +54,6 @@ from greenroom.messages import (
     DescribeSession,
     DrainSession,
     EndTurn,
-    EnterAgain,
     EnterStore,
     EvictAgent,
     ExpireCommit,
@@ -62,7 +61,6 @@ from greenroom.messages import (
     ExpireTurn,
     ForceSession,
     GiveBackTurn,
-    LookAtLease,
     Reason,
     RecordTurn,
     RecoverSession,
@@ -70,7 +68,6 @@ from greenroom.messages import (
     ReleaseAnswered,
     ResourcesClosed,
     RetryCommit,
-    RetryRecord,
     SessionChanged,
     SessionDrained,
     SessionFailure,
@@ -600,6 +597,10 @@ class Session(Actor):
         self._perform(())
         return row
 
+    def look_at_ledger(self) -> None:
+        """The time has come for something that the session does only with a store."""
+        self._perform(self._ledger_there_is().look())
+
     # Commits.
 
     def _commit_session(self, message: CommitSession) -> CommitOutcome | None:
@@ -703,19 +704,16 @@ class Session(Actor):
         DescribeSession: _describe_session,
         DrainSession: _drain_session,
         EndTurn: _end_turn,
-        EnterAgain: heard_by(_ledger_there_is, Ledger.enter_again),
         EvictAgent: _evict_agent,
         ExpireCommit: _expire_commit,
         ExpireSession: _expire_session,
         ExpireTurn: _expire_turn,
         ForceSession: _force_session,
         GiveBackTurn: _give_back_turn,
-        LookAtLease: heard_by(_ledger_there_is, Ledger.look_at_lease),
         RecoverSession: heard_by(_ledger_there_is, Ledger.recover),
         ReleaseAgent: _release_agent,
         ResourcesClosed: heard_by(_agents, Agents.resources_closed),
         RetryCommit: heard_by(_commits, Commits.retry),
-        RetryRecord: heard_by(_ledger_there_is, Ledger.retry_record),
         StartCommit: _start_commit,
         TeardownEnded: heard_by(_agents, Agents.torn_down),
         UseSettings: _use_settings,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from greenroom.actors.ledger.accounts import PINNED, Account, Accounts, Opened, judge, verdict
+from greenroom.actors.ledger.accounts import IN_DOUBT, PINNED, Account, Accounts, Opened, judge, verdict
 from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
 from greenroom.actors.session.machine import Place, SessionMachine
 from greenroom.actors.session.machine.effects import Entry
@@ -51,6 +51,10 @@ def call(verb: str, session_id: str, **values: Any) -> CallLedger[Any]:
 
 def is_disclaimed(request: Any) -> bool:
     return isinstance(request, CallLedger) and request.verb == "disclaim"
+
+
+def pause_after(tries: int) -> float:
+    return float(tries)
 
 
 def turn_of(session_id: str) -> BeginTurn:
@@ -105,10 +109,10 @@ def test_the_record_of_one_that_is_not_has_none_unless_earlier_ones_are_unrecord
 
 
 def test_once_the_store_was_told_the_hold_lasts_from_when_it_was_asked() -> None:
-    kept = account(recorded=4, loose=True, tries=3, until=0.0)
+    kept = account(recorded=4, loose=True, tries=3, due=NOW + 1.0, until=0.0)
     kept.told(kept.record(None, completed=True, now=NOW, linger=LINGER))
     assert (kept.generation, kept.recorded, kept.until) == (6, 6, NOW + LINGER)
-    assert (kept.tries, kept.loose) == (0, False)
+    assert (kept.tries, kept.due, kept.loose) == (0, 0.0, False)
 
 
 def test_what_was_told_late_takes_nothing_back() -> None:
@@ -121,11 +125,12 @@ def test_what_was_told_late_takes_nothing_back() -> None:
 
 def test_what_could_not_be_told_is_told_after_one_pause_and_not_two() -> None:
     kept = account()
-    assert kept.not_told()
-    assert (kept.until, kept.loose, kept.tries) == (0.0, True, 1)
-    kept.timer = object()
-    assert not kept.not_told()
-    assert kept.tries == 1
+    kept.not_told(NOW, pause_after)
+    assert (kept.until, kept.loose, kept.tries, kept.due) == (0.0, True, 1, NOW + 1.0)
+    kept.not_told(NOW + 0.5, pause_after)
+    assert (kept.tries, kept.due) == (1, NOW + 1.0)
+    kept.not_told(NOW + 1.0, pause_after)
+    assert (kept.tries, kept.due) == (2, NOW + 3.0)
 
 
 def test_a_hold_is_pinned_once() -> None:
@@ -169,6 +174,15 @@ def test_an_account_is_that_of_its_epoch() -> None:
     assert accounts.get("t") is None
 
 
+def test_an_account_in_doubt_is_none_unless_it_is_asked_for() -> None:
+    accounts = Accounts("a")
+    in_doubt = accounts.doubt("s")
+    assert accounts.get("s") is accounts.get("s", 3) is None
+    assert accounts.get("s", IN_DOUBT) is in_doubt
+    assert accounts.in_use(machine(Place.IN_TURN, turn="s")) is None
+    assert accounts.shown("s") is None
+
+
 def test_the_account_in_use_is_that_of_the_turn_or_of_the_next() -> None:
     kept = account()
     accounts = accounts_of(kept)
@@ -185,7 +199,7 @@ def test_something_is_under_way_as_long_as_an_answer_is_to_come_or_the_store_to_
     assert accounts_of(account(asked=1)).under_way
     asking, doubting = Accounts("a"), Accounts("a")
     asking.take_over("s")
-    doubting.disclaim("s")
+    doubting.doubt("s")
     assert asking.under_way
     assert doubting.under_way
 
@@ -207,11 +221,19 @@ def test_an_answer_ends_the_doubt_about_a_session_id_if_it_says_who_has_it() -> 
     accounts = Accounts("a")
     accounts.enter("s", None)
     accounts.enter("s", None)
-    accounts.doubts["s"] = 2
+    in_doubt = accounts.doubt("s")
     accounts.heard_of("s", known=False)
-    assert (accounts.asked["s"], accounts.doubts) == (1, {"s": 2})
+    assert (accounts.asked["s"], accounts.by_id) == (1, {"s": in_doubt})
     accounts.heard_of("s", known=True)
-    assert ("s" in accounts.asked, accounts.doubts) == (False, {})
+    assert ("s" in accounts.asked, accounts.by_id) == (False, {})
+
+
+def test_an_answer_leaves_an_account_that_is_not_in_doubt() -> None:
+    kept = account()
+    accounts = accounts_of(kept)
+    accounts.enter("s", None)
+    accounts.heard_of("s", known=True)
+    assert accounts.get("s") is kept
 
 
 @pytest.mark.parametrize(
@@ -262,6 +284,8 @@ def test_a_lease_of_another_epoch_closes_what_was_known() -> None:
     accounts = accounts_of(kept)
     opened = accounts.open(Lease())
     assert (opened.anew, opened.lost) == (True, kept)
+    assert accounts.get("s", 3) is not None
+    accounts.lose(kept)
     assert accounts.last is kept
     assert accounts.get("s", 3) is not None
 
@@ -333,7 +357,7 @@ def test_an_account_that_something_is_under_way_for_is_left_alone(busy: str) -> 
     accounts = accounts_of(kept)
     of = machine(Place.IN_TURN, turn="s") if busy == "in use" else machine()
     kept.asked = int(busy == "asked about")
-    kept.timer = object() if busy == "paused" else None
+    kept.due = NOW + 0.1 if busy == "paused" else NOW
     if busy == "asked for":
         accounts.enter("s", None)
     assert tidy(accounts, of, recovering={"s"} if busy == "recovered" else ()) == []
@@ -346,28 +370,42 @@ def test_an_account_that_something_is_under_way_for_is_left_alone(busy: str) -> 
 def test_what_may_have_been_given_is_given_back_unless_it_is_known() -> None:
     kept = account()
     accounts = accounts_of(kept)
-    assert accounts.doubt("s") == []
+    assert accounts.doubt("s") is kept
     assert kept.loose
-    assert accounts.doubt("t") == [call("disclaim", "t", key="a")]
-    assert accounts.doubts == {"t": 0}
+    accounts.doubt("t")
+    in_use = machine(Place.IN_TURN, turn="s")
+    assert tidy(accounts, in_use) == [call("disclaim", "t", key="a")]
+    assert tidy(accounts, in_use) == []  # once
 
 
 def test_what_is_asked_for_again_is_not_given_back() -> None:
     accounts = Accounts("a")
     accounts.enter("s", None)
-    assert accounts.disclaim("s") == []
-    assert accounts.doubts == {"s": 0}
+    accounts.doubt("s")
+    assert tidy(accounts, machine()) == []
+    accounts.heard_of("s", known=False)
+    assert tidy(accounts, machine()) == [call("disclaim", "s", key="a")]
+
+
+def test_what_is_lost_is_in_doubt_and_its_figures_are_shown() -> None:
+    kept = account()
+    accounts = accounts_of(kept)
+    accounts.lose(kept)
+    assert accounts.get("s") is None
+    assert accounts.shown("s") is kept
+    assert tidy(accounts, machine()) == [call("disclaim", "s", key="a")]
 
 
 def test_giving_back_is_tried_until_the_store_knows() -> None:
     accounts = Accounts("a")
-    accounts.disclaim("s")
-    assert accounts.disclaimed("s", AWAY) == 1
-    accounts.disclaim("s")
-    assert accounts.disclaimed("s", AWAY) == 2
-    assert accounts.disclaimed("s", None) is None
-    assert accounts.doubts == {}
-    assert accounts.disclaimed("s", AWAY) is None  # it is known meanwhile
+    in_doubt = accounts.doubt("s")
+    for tries in (1, 2):
+        assert tidy(accounts, machine()) == [call("disclaim", "s", key="a")]
+        in_doubt.heard()
+        in_doubt.not_told(NOW, lambda _: 0.0)
+        assert in_doubt.tries == tries
+    accounts.close(in_doubt)
+    assert (accounts.by_id, accounts.last) == ({}, None)
 
 
 # For people.
@@ -440,30 +478,30 @@ def test_whatever_the_store_answers_everything_is_told_in_the_end(seed: int) -> 
     trouble = 20
     for _ in range(200):
         pending += tidy(accounts, of)
-        told = [request.session_id for request in pending if not is_disclaimed(request)]
+        told = [request.session_id for request in pending]
         assert len(told) == len(set(told))
         for kept in accounts.by_id.values():
-            kept.timer = kept.timer if chance.random() < 0.5 else None  # its pause is over
+            kept.due = kept.due if chance.random() < 0.5 else 0.0  # its pause is over
         if not pending:
             continue
         request = pending.pop(chance.randrange(len(pending)))
         trouble -= 1
         error = AWAY if trouble > 0 and chance.random() < 0.5 else None
-        kept_now = accounts.get(request.session_id, getattr(request, "epoch", None))
-        if is_disclaimed(request):
-            again = accounts.disclaimed(request.session_id, error)
-            pending += [] if again is None else accounts.disclaim(request.session_id)
-        elif kept_now is not None:
-            kept_now.heard()
-            if error is not None:
-                kept_now.timer = object() if kept_now.not_told() else kept_now.timer
-            elif chance.random() < 0.2:
-                accounts.close(kept_now)  # it is lost
-                pending += accounts.disclaim(request.session_id)
-                done.add(request.session_id)
-            else:
-                kept_now.told(request)
-                done.add(request.session_id)
+        epoch = IN_DOUBT if is_disclaimed(request) else request.epoch
+        kept_now = accounts.get(request.session_id, epoch)
+        if kept_now is None:
+            continue
+        kept_now.heard()
+        if error is not None:
+            kept_now.not_told(NOW, pause_after)
+        elif is_disclaimed(request):
+            accounts.close(kept_now)
+        elif chance.random() < 0.2:
+            accounts.lose(kept_now)
+            done.add(request.session_id)
+        else:
+            kept_now.told(request)
+            done.add(request.session_id)
     assert done == set("stu")
     assert accounts.by_id == {}
     assert not accounts.under_way
