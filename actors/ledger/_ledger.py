@@ -26,12 +26,12 @@ own. What fails is noted in the ledger, with when it may be tried again, and the
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actors.errors import LostOwnership, NotRecorded, text_of
 from greenroom.actors.ledger._bound_store import BoundStore, Fences
-from greenroom.actors.ledger.accounts import IN_DOUBT, Accounts, judge, verdict
+from greenroom.actors.ledger.accounts import IN_DOUBT, PINNED, Account, Accounts, judge
 from greenroom.actors.runtime._answers import ask_and_hear
 from greenroom.actors.session.machine import Mode, Place
 from greenroom.actors.session.machine import effects as effects_of
@@ -54,7 +54,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from greenroom.actors.ledger.accounts import Account, Opened
+    from greenroom.actors.ledger.accounts import Opened
     from greenroom.actors.ledger.bookkeeping import Bookkeeping
     from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
     from greenroom.actors.runtime._reply import Reply
@@ -75,6 +75,8 @@ LINGER = 2.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 """How long to wait before another room's session is asked for again. It doubles with every try."""
 
+NEVER = float("inf")
+
 Effects = list[Any]
 """What the session is to do: effects of its machine, and requests to the store."""
 
@@ -91,43 +93,34 @@ class RecoveryUnderWay:
     """The agent that was built for it. 0: it is not this room's yet."""
 
 
+@dataclass(slots=True)
 class LedgerState:
     """What a session knows of the store."""
 
-    __slots__ = (
-        "accounts",
-        "ender",
-        "enter_at",
-        "fences",
-        "holder",
-        "look_at",
-        "look_timer",
-        "pin_at",
-        "recoveries",
-        "seen",
-        "trouble",
-    )
+    accounts: Accounts
+    fences: Fences
+    seen: TranscriptVersion | None = None
+    """What was last seen of the transcript of the next turn."""
 
-    def __init__(self, key: str, owner: str) -> None:
-        self.accounts = Accounts(key)
-        self.fences = Fences(owner)
-        self.seen: TranscriptVersion | None = None
-        """What was last seen of the transcript of the next turn."""
-        self.holder: str | None = None
-        """Which other room was last seen to have the session."""
-        self.trouble: BaseException | None = None
-        """Why the store could not be asked, the last time."""
-        self.ender: Reply | None = None
-        """Who waits for the end of a turn to be recorded."""
-        self.enter_at: float | None = None
-        """When the next turn's session id is asked for again, which another room has."""
-        self.pin_at: float | None = None
-        """When the hold on a session id is looked at, should a turn outlast it."""
-        self.look_timer: Timer | None = None
-        self.look_at = 0.0
-        """When that ends."""
-        self.recoveries: dict[str, RecoveryUnderWay] = {}
-        """The session ids that are being recovered."""
+    holder: str | None = None
+    """Which other room was last seen to have the session."""
+
+    trouble: BaseException | None = None
+    """Why the store could not be asked, the last time."""
+
+    ender: Reply | None = None
+    """Who waits for the end of a turn to be recorded."""
+
+    recoveries: dict[str, RecoveryUnderWay] = field(default_factory=dict)
+    """The session ids that are being recovered."""
+
+    enter_at: float = NEVER
+    """When the next turn's session id, which another room has, is asked for again."""
+
+    look_at: float = 0.0
+    """When the timer ends."""
+
+    timer: Timer | None = None
 
     @property
     def under_way(self) -> bool:
@@ -135,25 +128,19 @@ class LedgerState:
         return bool(self.recoveries) or self.accounts.under_way
 
 
+@dataclass(slots=True)
 class Ledger:
     """A session's side of the store. Made anew whenever it is needed."""
 
-    __slots__ = ("_accounts", "_actor", "_books", "_context", "_known", "_state")
+    _actor: Session
+    _context: RoomContext
+    _state: SessionState
+    _known: LedgerState
+    _books: Bookkeeping
 
-    def __init__(
-        self,
-        actor: Session,
-        context: RoomContext,
-        state: SessionState,
-        known: LedgerState,
-        books: Bookkeeping,
-    ) -> None:
-        self._actor = actor
-        self._context = context
-        self._books = books
-        self._state = state
-        self._known = known
-        self._accounts = known.accounts
+    @property
+    def _accounts(self) -> Accounts:
+        return self._known.accounts
 
     def ask(self, request: Any) -> None:
         """Ask the store writer, and have the answer as a message."""
@@ -195,7 +182,7 @@ class Ledger:
             return False
         if self._verdict_at_once(turn.session_id) is not Entry.FRESH:
             return False
-        self._watch_lease()
+        self._watch_lease(turn.session_id)
         return True
 
     def _verdict_at_once(self, session_id: str) -> Entry | None:
@@ -209,7 +196,13 @@ class Ledger:
         if seen is None or (home_id is not None and home is None):
             return None
         self._known.seen = seen
-        return verdict(session_id, self._remembered(), seen, home)
+        return Entry.STALE if self._is_stale(session_id, seen, home) else Entry.FRESH
+
+    def _is_stale(
+        self, session_id: str, seen: TranscriptVersion | None, home: TranscriptVersion | None
+    ) -> bool:
+        remembered = self._remembered()
+        return remembered is not None and remembered.is_stale(session_id, seen, home)
 
     def _home_beside(self, session_id: str) -> str | None:
         """The session id that the agent was built for, if it is another one."""
@@ -221,9 +214,9 @@ class Ledger:
         session_id = effect.turn.session_id
         verdict = self._verdict_at_once(session_id)
         if verdict is None:
-            self._known.enter_at = None
+            self._known.enter_at = NEVER
             return [self._accounts.enter(session_id, self._home_beside(session_id))]
-        self._watch_lease()
+        self._watch_lease(session_id)
         return self._state.machine.entered(verdict)
 
     def enter_later(self, effect: effects_of.EnterLater) -> None:
@@ -250,7 +243,8 @@ class Ledger:
             return effects
         if entered is None:
             return effects + machine.entered(self._enter_without_store(session_id, message.error))
-        entry = judge(session_id, self._remembered(), entered, opened)
+        stale = self._is_stale(session_id, entered.seen, entered.home)
+        entry = judge(lease, opened, stale=stale)
         known.holder = entered.lease.owner if entry is Entry.HELD else None
         known.seen = entered.seen
         return effects + machine.entered(entry)
@@ -259,7 +253,7 @@ class Ledger:
         """At worst one stale turn. But what this room knows nothing of could not be recorded, either."""
         self._known.seen, self._known.trouble = None, error
         self._store_failed(session_id, "begin", error)
-        self._watch_lease()
+        self._watch_lease(session_id)
         here = not self._books.ledger or self._accounts.get(session_id) is not None
         return Entry.FRESH if here else Entry.AWAY
 
@@ -281,18 +275,16 @@ class Ledger:
 
     def record(self, effect: effects_of.Record) -> Effects:
         """Have the store told that a turn has ended."""
-        turn, now, linger = effect.turn, self._now(), self._linger()
-        account = self._accounts.get(turn.session_id)
-        if account is not None:
-            return [account.record(turn, completed=effect.completed, now=now, linger=linger)]
-        request = RecordTurn(
-            session_id=turn.session_id, epoch=0, generation=None, linger=linger, turn=turn, asked=now
-        )
-        if self._books.ledger:
-            # A commit was told so, in the middle of the turn: it is lost.
-            self._actor.actor_ref.tell(Answered(request=request))
-            return []
-        return [request]
+        turn, session_id = effect.turn, effect.turn.session_id
+        account = self._accounts.get(session_id)
+        completed = effect.completed and account is not None
+        record = (account or Account(session_id, 0)).record
+        request = record(turn, completed=completed, now=self._now(), linger=self._linger())
+        if account is not None or not self._books.ledger:
+            return [request]
+        # A commit was told so, in the middle of the turn: it is lost.
+        self._actor.actor_ref.tell(Answered(request=request))
+        return []
 
     def recorded(self, message: Answered) -> Effects:
         """The store was told that a turn has ended, or could not be, or says that it is lost."""
@@ -323,7 +315,7 @@ class Ledger:
         else:
             account.told(message.request)
             if account is self._accounts.in_use(self._state.machine):
-                self._watch_lease()
+                self._watch_lease(account.session_id)
         return []
 
     def _not_recorded(self, turn: BeginTurn, error: BaseException, account: Account | None) -> Effects:
@@ -464,26 +456,23 @@ class Ledger:
     def _look_by(self, due: float) -> None:
         """Look then, if not before."""
         known = self._known
-        if known.look_timer is not None:
+        if known.timer is not None:
             if known.look_at <= due:
                 return
-            known.look_timer.cancel()
+            known.timer.cancel()
         known.look_at = due
         pause = max(0.0, due - self._now())
-        known.look_timer = self._actor.call_later(pause, Call(self._actor.look_at_ledger))
+        known.timer = self._actor.call_later(pause, Call(self._actor.look_at_ledger))
 
     def look(self) -> Effects:
-        """The time for something has come. (What the store is to be told again, `tidy` sees to.)"""
+        """The time for something has come. (What has to be done for accounts, `tidy` sees to.)"""
         known, now, effects = self._known, self._now(), Effects()
-        known.look_timer = None
-        if known.enter_at is not None and known.enter_at <= now:
-            known.enter_at = None
-            effects += self._state.machine.enter_again()
-        if known.pin_at is not None and known.pin_at <= now:
-            known.pin_at = None
-            effects += self._pin()
-        dues = (known.enter_at, known.pin_at, *(a.due for a in self._accounts.by_id.values()))
-        later = [due for due in dues if due is not None and due > now]
+        known.timer = None
+        if known.enter_at <= now:
+            known.enter_at = NEVER
+            effects = self._state.machine.enter_again()
+        dues = [known.enter_at, *(account.due for account in self._accounts.by_id.values())]
+        later = [due for due in dues if now < due < NEVER]
         if later:
             self._look_by(min(later))
         return effects
@@ -492,19 +481,12 @@ class Ledger:
         """Not everybody is to try again at the same time."""
         return self._actor.runtime.random.uniform(0.75, 1.25)
 
-    def _watch_lease(self) -> None:
+    def _watch_lease(self, session_id: str) -> None:
         """A turn begins while the hold on its session id is only a while longer: see to it soon."""
-        if self._books.ledger and self._known.pin_at is None:
-            self._known.pin_at = self._now() + self._linger() / 4
-            self._look_by(self._known.pin_at)
-
-    def _pin(self) -> Effects:
-        machine = self._state.machine
-        account = self._accounts.in_use(machine)
-        if account is None or machine.place is Place.RECORDING:
-            return []
-        request = account.pin()
-        return [] if request is None else [request]
+        account = self._accounts.get(session_id)
+        if account is not None and account.until != PINNED:
+            account.due = self._now() + self._linger() / 4
+            self._look_by(account.due)
 
     def _pinned(self, message: Answered) -> Effects:
         """The hold lasts now, or is lost, or the store could not be told."""
@@ -512,7 +494,7 @@ class Ledger:
         account = self._accounts.get(request.session_id, request.epoch)
         again = account is not None and account.pinned(bool(message.value), message.error)
         if again and account is self._accounts.in_use(self._state.machine):
-            self._watch_lease()
+            self._watch_lease(request.session_id)
         return []
 
     # Recovery.
@@ -591,7 +573,7 @@ class Ledger:
     def go_on(self) -> None:
         """Timers are gone. Answers that are on their way still come, and do no harm."""
         known, machine, now = self._known, self._state.machine, self._now()
-        known.look_timer = None
+        known.timer = None
         if machine.place is Place.ENTERING:
             known.enter_at = now
         # It may be what it fails on: then not at once, or it does nothing else.

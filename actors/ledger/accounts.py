@@ -23,7 +23,7 @@ What is to be asked of the store is returned as the very request, and its answer
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.session.machine.effects import Entry
@@ -33,11 +33,11 @@ from greenroom.messages import CallLedger, EnterStore, RecordTurn
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
+    from greenroom.actors.ledger.coherence import Remembered
     from greenroom.actors.session.machine.data import SessionData
-    from greenroom.messages import Entered, Request
+    from greenroom.messages import Request
 
-__all__ = ["IN_DOUBT", "PINNED", "Account", "Accounts", "Opened", "judge", "verdict"]
+__all__ = ["IN_DOUBT", "PINNED", "Account", "Accounts", "Opened", "judge"]
 
 PINNED = float("inf")
 
@@ -69,7 +69,8 @@ class Account:
 
     tries: int = 0
     due: float = 0.0
-    """The store could not be told, and is told again then."""
+    """When to see to it: it is told again what it could not be told, or a turn is still running, and the
+    hold should last. 0: there is nothing to wait for."""
 
     @property
     def unrecorded(self) -> bool:
@@ -123,13 +124,9 @@ class Account:
             self.tries += 1
             self.due = now + pause_after(self.tries)
 
-    def pin(self) -> CallLedger[bool] | None:
-        """A turn of it lasts. `None`: that is known."""
-        return None if self.until == PINNED else self.call("pin", epoch=self.epoch)
-
     def pinned(self, held: bool, error: BaseException | None) -> bool:
-        """The answer to that. True: it is to be tried again. If it is lost, the end of the turn will
-        show."""
+        """A turn of it lasts, and so does the hold, or not. True: it is to be tried again. If it is
+        lost, the end of the turn will show."""
         self.heard()
         if held:
             self.until = PINNED
@@ -153,20 +150,20 @@ class Opened:
     """Others have completed turns of it."""
 
 
+@dataclass(slots=True)
 class Accounts:
     """The accounts of a session, and what is being asked about session ids."""
 
-    __slots__ = ("asked", "by_id", "key", "last", "ticket")
+    key: str
+    by_id: dict[str, Account] = field(default_factory=dict)
+    last: Account | None = None
+    """The account that was closed last: for people, who want to see its figures."""
 
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.by_id: dict[str, Account] = {}
-        self.last: Account | None = None
-        """The account that was closed last: for people, who want to see its figures."""
-        self.ticket = 0
-        """Numbers what was asked for turns that are to begin: only the last answer counts."""
-        self.asked: Counter[str] = Counter()
-        """Session ids that were asked for, and how many answers are still to come."""
+    ticket: int = 0
+    """Numbers what was asked for turns that are to begin: only the last answer counts."""
+
+    asked: Counter[str] = field(default_factory=Counter)
+    """Session ids that were asked for, and how many answers are still to come."""
 
     def get(self, session_id: str, epoch: int | None = None) -> Account | None:
         """The account of a session id, under this epoch if one is given; else one that is not in
@@ -267,19 +264,23 @@ class Accounts:
         now: float,
         linger: float,
     ) -> list[Request[Any]]:
-        """Let go of session ids that are not in use, unless the agent that is there remembers them: it
-        may serve them without anybody being asked."""
+        """See to it that the store keeps what is in use. Let go of session ids that are not, unless the
+        agent that is there remembers them: it may serve them without anybody being asked."""
         requests: list[Request[Any]] = []
         used = self.in_use(machine)
         needed = machine.place is not Place.EMPTY
         generations = machine.generations
         for account in list(self.by_id.values()):
             session_id = account.session_id
-            if account is used or account.asked or account.due > now:
+            if account.asked or account.due > now or session_id in self.asked:
                 continue
-            if session_id in recovering or session_id in self.asked:
+            if account is used:
+                if account.due and account.until != PINNED and machine.place is not Place.RECORDING:
+                    account.due = 0.0
+                    requests.append(account.call("pin", epoch=account.epoch))
+            elif session_id in recovering:
                 continue
-            if account.epoch == IN_DOUBT:
+            elif account.epoch == IN_DOUBT:
                 requests.append(account.call("disclaim", key=self.key))
             elif not needed and not account.unrecorded and generations.nobodys(session_id):
                 # Nobody here completed these turns, and there is no agent to answer for them.
@@ -306,24 +307,10 @@ class Accounts:
         return account is not None and account.until > now
 
 
-def verdict(
-    session_id: str,
-    remembered: Remembered | None,
-    seen: TranscriptVersion | None,
-    home: TranscriptVersion | None,
-) -> Entry:
-    """Whether the agent that is there still knows its transcript, which was seen like this."""
-    stale = remembered is not None and remembered.is_stale(session_id, seen, home)
-    return Entry.STALE if stale else Entry.FRESH
-
-
-def judge(
-    session_id: str, remembered: Remembered | None, entered: Entered, opened: Opened | None
-) -> Entry:
-    """What the answer of the store means for the turn that is to begin."""
-    lease = entered.lease
+def judge(lease: Any, opened: Opened | None, *, stale: bool) -> Entry:
+    """What the answer of the store means for the turn that is to begin. `stale`: the agent that is there
+    does not know all of the transcript."""
     if lease is not None and not lease.held:
         return Entry.HELD
-    if opened is not None and opened.moved:
-        return Entry.STALE
-    return verdict(session_id, remembered, entered.seen, entered.home)
+    moved = opened is not None and opened.moved
+    return Entry.STALE if moved or stale else Entry.FRESH

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from greenroom.actors.ledger.accounts import IN_DOUBT, PINNED, Account, Accounts, Opened, judge, verdict
+from greenroom.actors.ledger.accounts import IN_DOUBT, PINNED, Account, Accounts, Opened, judge
 from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
 from greenroom.actors.session.machine import Place, SessionMachine
 from greenroom.actors.session.machine.effects import Entry
 from greenroom.messages import (
     BeginTurn,
     CallLedger,
-    Entered,
     EnterStore,
     RecordTurn,
 )
@@ -133,25 +132,33 @@ def test_what_could_not_be_told_is_told_after_one_pause_and_not_two() -> None:
     assert (kept.tries, kept.due) == (2, NOW + 3.0)
 
 
-def test_a_hold_is_pinned_once() -> None:
-    kept = account()
-    assert kept.pin() == call("pin", "s", epoch=3)
-    assert kept.asked == 1
+def test_the_hold_of_a_turn_that_lasts_is_pinned_once() -> None:
+    kept, lasting = account(due=NOW), machine(Place.IN_TURN, turn="s")
+    assert tidy(accounts_of(kept), lasting) == [call("pin", "s", epoch=3)]
+    assert (kept.asked, kept.due) == (1, 0.0)
     assert not kept.pinned(True, None)
     assert (kept.asked, kept.until) == (0, PINNED)
-    assert kept.pin() is None
+    kept.due = NOW
+    assert tidy(accounts_of(kept), lasting) == []
+
+
+@pytest.mark.parametrize(
+    ("due", "place"),
+    [(0.0, Place.IN_TURN), (NOW + 0.1, Place.IN_TURN), (NOW, Place.RECORDING)],
+    ids=["not planned", "not yet", "over"],
+)
+def test_a_hold_is_not_pinned_before_its_time_or_when_the_turn_is_over(due: float, place: Place) -> None:
+    assert tidy(accounts_of(account(due=due)), machine(place, turn="s")) == []
 
 
 def test_a_hold_that_could_not_be_pinned_may_be_and_is_tried_again() -> None:
     kept = account()
-    kept.pin()
     assert kept.pinned(False, AWAY)
     assert kept.loose
 
 
 def test_a_hold_that_is_lost_shows_when_the_turn_ends() -> None:
     kept = account()
-    kept.pin()
     assert not kept.pinned(False, None)
     assert not kept.loose
     assert kept.until != PINNED
@@ -357,7 +364,7 @@ def test_an_account_that_something_is_under_way_for_is_left_alone(busy: str) -> 
     accounts = accounts_of(kept)
     of = machine(Place.IN_TURN, turn="s") if busy == "in use" else machine()
     kept.asked = int(busy == "asked about")
-    kept.due = NOW + 0.1 if busy == "paused" else NOW
+    kept.due = NOW + 0.1 if busy == "paused" else 0.0
     if busy == "asked for":
         accounts.enter("s", None)
     assert tidy(accounts, of, recovering={"s"} if busy == "recovered" else ()) == []
@@ -432,21 +439,16 @@ def test_a_session_is_held_until_it_is_not_for_sure() -> None:
 # Verdicts.
 
 
-def remembering(version: int) -> Remembered:
-    remembered = Remembered("s")
-    remembered.remember("s", TranscriptVersion(version, False))
-    return remembered
-
-
 def test_an_agent_is_stale_if_others_wrote_to_its_transcript() -> None:
-    assert verdict("s", None, TranscriptVersion(1, False), None) is Entry.FRESH
-    assert verdict("s", remembering(1), TranscriptVersion(1, False), None) is Entry.FRESH
-    assert verdict("s", remembering(1), TranscriptVersion(2, False), None) is Entry.STALE
+    assert judge(None, None, stale=False) is Entry.FRESH
+    assert judge(None, None, stale=True) is Entry.STALE
+    assert judge(Lease(), Opened(anew=True), stale=True) is Entry.STALE
+    assert judge(Lease(), Opened(anew=False), stale=False) is Entry.FRESH
 
 
-def test_what_another_room_holds_is_held_whatever_the_agent_knows() -> None:
-    entered = Entered(lease=Lease(held=False), seen=TranscriptVersion(2, False))
-    assert judge("s", remembering(1), entered, None) is Entry.HELD
+@pytest.mark.parametrize("stale", [False, True])
+def test_what_another_room_holds_is_held_whatever_the_agent_knows(stale: bool) -> None:
+    assert judge(Lease(held=False), None, stale=stale) is Entry.HELD
 
 
 @pytest.mark.parametrize(("generation", "entry"), [(5, Entry.FRESH), (4, Entry.STALE)])
@@ -454,15 +456,7 @@ def test_an_agent_is_stale_if_others_completed_turns_of_its_session(
     generation: int, entry: Entry
 ) -> None:
     accounts = accounts_of(account(epoch=2, generation=generation))
-    entered = Entered(lease=Lease(generation=5), seen=TranscriptVersion(1, False))
-    assert judge("s", remembering(1), entered, accounts.open(entered.lease)) is entry
-
-
-def test_the_transcript_decides_where_nothing_was_lost() -> None:
-    entered = Entered(lease=Lease(), seen=TranscriptVersion(2, False))
-    assert judge("s", remembering(1), entered, Opened(anew=True)) is Entry.STALE
-    assert judge("s", remembering(2), entered, Opened(anew=False)) is Entry.FRESH
-    assert judge("s", remembering(2), Entered(seen=TranscriptVersion(2, False)), None) is Entry.FRESH
+    assert judge(Lease(), accounts.open(Lease(generation=5)), stale=False) is entry
 
 
 # Any order.
