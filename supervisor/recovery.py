@@ -15,6 +15,7 @@ room begins to count anew. After `recover_tries` it is left to an operator (`gre
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors import Actor
@@ -30,17 +31,16 @@ __all__ = ["Recovery"]
 logger = logging.getLogger("greenroom.supervisor")
 
 
+@dataclass(slots=True)
 class RecoveryState:
     """What outlives a crash of it."""
 
-    __slots__ = ("looking", "passed_over", "under_way")
+    looking: bool = False
+    under_way: dict[str, Any] = field(default_factory=dict)
+    """The session ids that are being recovered, each with its row."""
 
-    def __init__(self) -> None:
-        self.looking = False
-        self.under_way: dict[str, Any] = {}
-        """The session ids that are being recovered, each with its row."""
-        self.passed_over: set[str] = set()
-        """Those that came to nothing, and that the ledger says nothing about: they come last."""
+    passed_over: set[str] = field(default_factory=set)
+    """Those that came to nothing, and that the ledger says nothing about: they come last."""
 
 
 class Recovery(Actor):

@@ -33,6 +33,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -64,84 +65,77 @@ Entry = tuple[Any, Reply | None]
 """A request, and who is to be answered. A `Beat` is nobody's."""
 
 
+@dataclass(slots=True, eq=False)
 class WriteQueue:
     """What waits to be written, what is being written, and what hangs. It decides and does nothing, and
     outlives a crash of the store writer."""
 
-    __slots__ = (
-        "_hanging",
-        "_singly",
-        "_waiting",
-        "_writing",
-        "beat_due",
-        "beaten",
-        "beaten_at",
-        "closed",
-        "number",
-    )
+    waiting: deque[Entry] = field(default_factory=deque)
+    singly: int = 0
+    """How many of those that wait are to be written by themselves: together they failed."""
 
-    def __init__(self) -> None:
-        self._waiting: deque[Entry] = deque()
-        self._singly = 0
-        """How many of those that wait are to be written by themselves: together they failed."""
-        self._writing: list[Entry] | None = None
-        self.number = 0
-        """Of the transaction that is being written."""
-        self._hanging: dict[int, frozenset[str]] = {}
-        """Transactions that were given up and have not come back, and the session ids in them."""
-        self.closed = False
-        self.beat_due = False
-        """It is time to say that the room lives."""
-        self.beaten = True
-        """Whether the last beat reached the store."""
-        self.beaten_at: float | None = None
-        """When the last beat that reached it was sent on its way."""
+    writing: list[Entry] | None = None
+    number: int = 0
+    """Of the transaction that is being written."""
+
+    hanging: dict[int, frozenset[str]] = field(default_factory=dict)
+    """Transactions that were given up and have not come back, and the session ids in them."""
+
+    closed: bool = False
+    beat_due: bool = False
+    """It is time to say that the room lives."""
+
+    beaten: bool = True
+    """Whether the last beat reached the store."""
+
+    beaten_at: float | None = None
+    """When the last beat that reached it was sent on its way."""
 
     def add(self, request: Any, reply: Reply | None) -> bool:
         """Put a request on the list. False: a write for the same session hangs."""
         session_id = getattr(request, "session_id", "")
-        if session_id and any(session_id in held for held in self._hanging.values()):
+        if session_id and any(session_id in held for held in self.hanging.values()):
             return False
-        self._waiting.append((request, reply))
+        self.waiting.append((request, reply))
         return True
 
     def next_transaction(self, now: float, ttl: float) -> list[Entry]:
         """What is written next. Nothing: nobody waits, or a transaction is being written."""
-        if self._writing is not None or not (self._waiting or self.beat_due):
+        if self.writing is not None or not (self.waiting or self.beat_due):
             return []
         entries: list[Entry] = []
         if self.beat_due or self.beaten_at is None or now - self.beaten_at > ttl / 3:
             self.beat_due = False
             entries.append((Beat(ttl), None))
-        if not self._singly:
-            most = min(MOST_AT_ONCE, len(self._waiting))
-            entries += [self._waiting.popleft() for _ in range(most)]
+        if not self.singly:
+            most = min(MOST_AT_ONCE, len(self.waiting))
+            entries += [self.waiting.popleft() for _ in range(most)]
         elif not entries:
-            self._singly -= 1
-            entries.append(self._waiting.popleft())
-        self._writing = entries
+            self.singly -= 1
+            entries.append(self.waiting.popleft())
+        self.writing = entries
         self.number += 1
         return entries
 
     def written(self, number: int, error: BaseException | None) -> list[Entry]:
         """A transaction was written, or could not be, or is given up and may still be written. Returns
         those who are told so: nobody, if that was known, or if they are tried once more."""
-        entries = self._writing
-        if self._hanging.pop(number, None) is not None or number != self.number or entries is None:
+        entries = self.writing
+        if self.hanging.pop(number, None) is not None or number != self.number or entries is None:
             return []  # it was given up before, and its outcome is nobody's
-        self._writing = None
+        self.writing = None
         if error is not None and len(entries) > 1 and not _away(error):
             logger.warning(
                 "%s requests to the store failed together, and are tried singly", len(entries)
             )
-            self._waiting.extendleft(reversed(entries))
-            self._singly = len(entries)
+            self.waiting.extendleft(reversed(entries))
+            self.singly = len(entries)
             return []
         if isinstance(error, WorkTimedOut) and not isinstance(error, WorkNotBegun):
-            self._hanging[number] = frozenset(
+            self.hanging[number] = frozenset(
                 getattr(request, "session_id", "") for request, _ in entries
             )
-            waiting, self._waiting = self._waiting, deque()
+            waiting, self.waiting = self.waiting, deque()
             entries += [entry for entry in waiting if not self.add(*entry)]
         return entries
 
