@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.errors import LostOwnership, NotRecorded, text_of
 from greenroom.actors.ledger._bound_store import BoundStore, Fences
@@ -52,8 +52,6 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from greenroom.actors.ledger.accounts import Opened
     from greenroom.actors.ledger.bookkeeping import Bookkeeping
     from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
@@ -145,10 +143,6 @@ class Ledger:
     def ask(self, request: Any) -> None:
         """Ask the store writer, and have the answer as a message."""
         ask_and_hear(self._actor, self._context.writer, request)
-
-    def called(self, message: Answered) -> Effects:
-        """The ledger has answered a call."""
-        return self._called[message.request.verb](self, message)
 
     def store_for_agents(self) -> Any:
         """The store as the session's agents get it."""
@@ -431,19 +425,25 @@ class Ledger:
         if account is not None:
             self._lost(account, turns)
 
-    def _let_go(self, message: Answered) -> Effects:
-        """The store knows that this room does not want a session id, or could not be told."""
+    def called(self, message: Answered) -> Effects:
+        """The ledger has answered what no turn waits for: the hold of one lasts, or this room has let go
+        of a session id; or the store could not be told."""
         request: CallLedger[bool] = message.request
-        epoch = request.epoch if request.verb == "hand_over" else IN_DOUBT
-        account = self._accounts.get(request.session_id, epoch)
+        epoch = IN_DOUBT if request.verb in ("disclaim", "fail") else request.epoch
+        account, machine = self._accounts.get(request.session_id, epoch), self._state.machine
         if account is None:
             return []
         account.heard()
-        if message.error is not None:
+        if request.verb == "pin":
+            again = account.pinned(bool(message.value), message.error)
+            if again and account is self._accounts.in_use(machine):
+                self._watch_lease(account.session_id)
+        elif message.error is not None:
             self._tell_again(account)
-            return []
-        self._accounts.close(account)
-        return self._state.machine.lose(account.session_id, account.epoch)
+        else:
+            self._accounts.close(account)
+            return machine.lose(account.session_id, account.epoch)
+        return []
 
     def _tell_again(self, account: Account) -> None:
         """The store could not be told: again after a pause, or with the next turn."""
@@ -487,15 +487,6 @@ class Ledger:
         if account is not None and account.until != PINNED:
             account.due = self._now() + self._linger() / 4
             self._look_by(account.due)
-
-    def _pinned(self, message: Answered) -> Effects:
-        """The hold lasts now, or is lost, or the store could not be told."""
-        request: CallLedger[bool] = message.request
-        account = self._accounts.get(request.session_id, request.epoch)
-        again = account is not None and account.pinned(bool(message.value), message.error)
-        if again and account is self._accounts.in_use(self._state.machine):
-            self._watch_lease(request.session_id)
-        return []
 
     # Recovery.
 
@@ -603,13 +594,6 @@ class Ledger:
         """Who has the session."""
         held = self._accounts.is_held(self._state.session_id, self._now())
         return self._books.owner if held else self._known.holder
-
-    _called: ClassVar[dict[str, Callable[[Ledger, Answered], Effects]]] = {
-        "disclaim": _let_go,
-        "fail": _let_go,
-        "hand_over": _let_go,
-        "pin": _pinned,
-    }
 
 
 def _turn_of_nobody(session_id: str) -> BeginTurn:

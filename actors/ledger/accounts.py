@@ -127,13 +127,11 @@ class Account:
     def pinned(self, held: bool, error: BaseException | None) -> bool:
         """A turn of it lasts, and so does the hold, or not. True: it is to be tried again. If it is
         lost, the end of the turn will show."""
-        self.heard()
         if held:
             self.until = PINNED
         elif error is not None:
             self.loose = True  # it may have been pinned all the same
-            return True
-        return False
+        return error is not None
 
 
 @dataclass(frozen=True, slots=True)
