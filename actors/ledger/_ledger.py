@@ -52,7 +52,6 @@ from greenroom.messages import (
 )
 
 if TYPE_CHECKING:
-    from greenroom.actors.ledger.accounts import Opened
     from greenroom.actors.ledger.bookkeeping import Bookkeeping
     from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
     from greenroom.actors.runtime._reply import Reply
@@ -228,9 +227,9 @@ class Ledger:
         if entered is None and self._books.ledger:
             self._accounts.doubt(session_id)
         lease = None if entered is None else entered.lease
-        opened, effects = None, Effects()
+        lost, effects = None, Effects()
         if lease is not None and lease.held:
-            opened, effects = self._open(lease)
+            lost, effects = self._open(lease)
         if request.ticket == 0:
             return effects + self._taken_over(session_id, message.error)
         if request.ticket != self._accounts.ticket or machine.place is not Place.ENTERING:
@@ -238,7 +237,7 @@ class Ledger:
         if entered is None:
             return effects + machine.entered(self._enter_without_store(session_id, message.error))
         stale = self._is_stale(session_id, entered.seen, entered.home)
-        entry = judge(lease, opened, stale=stale)
+        entry = judge(lease, lost, stale=stale)
         known.holder = entered.lease.owner if entry is Entry.HELD else None
         known.seen = entered.seen
         return effects + machine.entered(entry)
@@ -257,23 +256,17 @@ class Ledger:
         """Whether there is nothing to record, and a peek tells what the agent knows now."""
         if self._books.ledger or turn is not self._state.machine.turn:
             return False
-        seen = self._books.peek(turn.session_id)
-        if seen is not None:
-            self._remember(turn.session_id, seen)
+        seen, remembered = self._books.peek(turn.session_id), self._remembered()
+        if seen is not None and remembered is not None:
+            remembered.remember(turn.session_id, seen)
         return seen is not None
-
-    def _remember(self, session_id: str, seen: TranscriptVersion | None) -> None:
-        remembered = self._remembered()
-        if remembered is not None:
-            remembered.remember(session_id, seen)
 
     def record(self, effect: effects_of.Record) -> Effects:
         """Have the store told that a turn has ended."""
-        turn, session_id = effect.turn, effect.turn.session_id
-        account = self._accounts.get(session_id)
-        completed = effect.completed and account is not None
-        record = (account or Account(session_id, 0)).record
-        request = record(turn, completed=completed, now=self._now(), linger=self._linger())
+        turn, now, linger = effect.turn, self._now(), self._linger()
+        account = self._accounts.get(turn.session_id)
+        teller = account or Account(turn.session_id, 0)
+        request = teller.record(turn, completed=effect.completed, now=now, linger=linger)
         if account is not None or not self._books.ledger:
             return [request]
         # A commit was told so, in the middle of the turn: it is lost.
@@ -283,88 +276,92 @@ class Ledger:
     def recorded(self, message: Answered) -> Effects:
         """The store was told that a turn has ended, or could not be, or says that it is lost."""
         request: RecordTurn = message.request
-        account = self._accounts.get(request.session_id, request.epoch)
-        turn, machine = request.turn, self._state.machine
-        if turn is None or turn is not machine.turn or machine.place is not Place.RECORDING:
-            return [] if account is None else self._recorded_late(message, account)
-        if message.error is not None:
-            return self._not_recorded(turn, message.error, account)
-        if message.value is None:
-            return self._record_lost(turn, account)
-        if account is not None:
-            account.told(request)
-        self._remember(request.session_id, message.value)
-        return self._end_recording(Recorded.DONE, account)
-
-    def _recorded_late(self, message: Answered, account: Account) -> Effects:
-        """What was to be recorded after the fact, or of a turn that was ended by force."""
-        if message.request.turn is None:
+        session_id, waits = request.session_id, self._waits(request.turn)
+        account = self._accounts.get(session_id, request.epoch)
+        if account is not None and request.turn is None:
             account.heard()
         if message.error is not None:
-            if account.tries == 0:
-                self._store_failed(account.session_id, "record", message.error)
-            self._tell_again(account)
-        elif message.value is None:
-            return self._lose(account)
-        else:
-            account.told(message.request)
-            if account is self._accounts.in_use(self._state.machine):
-                self._watch_lease(account.session_id)
+            return self._not_recorded(session_id, account, message.error, waits=waits)
+        if message.value is None:
+            return self._record_lost(session_id, account, waits=waits)
+        if account is not None:
+            account.told(request)
+        if waits:
+            return self._end_recording(session_id, account, Recorded.DONE, message.value)
+        self._watch_turn(account)
         return []
 
-    def _not_recorded(self, turn: BeginTurn, error: BaseException, account: Account | None) -> Effects:
-        self._store_failed(turn.session_id, "record", error)
-        self._remember(turn.session_id, None)  # nobody knows what the version is now
-        answer: BaseException | None = None
-        if account is not None:
-            if self._state.machine.completes:
-                account.generation += 1
-                msg = (
-                    f"{self._actor}: its turn is completed, but the store could not record it: "
-                    f"{text_of(error)}. It is kept, and recorded as soon as that works, unless this "
-                    "process ends before"
-                )
-                answer = NotRecorded(msg, self._state.key)
-                answer.__cause__ = error
-            self._tell_again(account)
-        return self._end_recording(Recorded.NOT_NOW, account, answer)
+    def _waits(self, turn: object) -> bool:
+        """Whether this turn waits for its record. Else that comes after the fact, or late: the turn was
+        ended by force."""
+        machine = self._state.machine
+        return turn is not None and turn is machine.turn and machine.place is Place.RECORDING
 
-    def _record_lost(self, turn: BeginTurn, account: Account | None) -> Effects:
-        answer: BaseException | None = None
+    def _not_recorded(
+        self, session_id: str, account: Account | None, error: BaseException, *, waits: bool
+    ) -> Effects:
+        answer = None
+        if waits or (account is not None and account.tries == 0):
+            self._store_failed(session_id, "record", error)
+        if account is not None and waits and self._state.machine.completes:
+            account.generation += 1
+            msg = (
+                f"{self._actor}: its turn is completed, but the store could not record it: "
+                f"{text_of(error)}. It is kept, and recorded as soon as that works, unless this "
+                "process ends before"
+            )
+            answer = NotRecorded(msg, self._state.key)
+            answer.__cause__ = error
+        if account is not None:
+            self._tell_again(account)
+        if not waits:
+            return []
+        return self._end_recording(session_id, account, Recorded.NOT_NOW, error=answer)
+
+    def _record_lost(self, session_id: str, account: Account | None, *, waits: bool) -> Effects:
+        effects = [] if account is None else self._lose(account)  # the next turn must ask for it
+        if not waits:
+            return effects
+        answer = None
         if self._state.machine.completes:
             msg = (
-                f"{self._actor}: another room has taken {turn.session_id!r} over while this turn ran. "
-                "It is not counted, and its agent is let go; the other room goes on from what the store "
-                "has"
+                f"{self._actor}: another room has taken {session_id!r} over while this turn ran. It is "
+                "not counted, and its agent is let go; the other room goes on from what the store has"
             )
             answer = LostOwnership(msg, self._state.key)
-        if account is not None:
-            # First of all: the next turn must ask for it.
-            self._lost(account, self._state.machine.generations.owed(account.session_id))
-        return self._end_recording(Recorded.LOST, account, answer)
+        return effects + self._end_recording(session_id, account, Recorded.LOST, error=answer)
 
     def _end_recording(
-        self, outcome: Recorded, account: Account | None, answer: BaseException | None = None
+        self,
+        session_id: str,
+        account: Account | None,
+        outcome: Recorded,
+        seen: TranscriptVersion | None = None,
+        error: BaseException | None = None,
     ) -> Effects:
-        machine = self._state.machine
+        """The turn is over. Its agent knows what was `seen` of the transcript (`None`: nobody can tell),
+        and its caller gets the generation or the error."""
+        machine, remembered = self._state.machine, self._remembered()
+        if remembered is not None:
+            remembered.remember(session_id, seen)
         if account is None:
             effects = machine.recorded(outcome)
             generation = machine.generations.generation
         else:
-            effects = machine.recorded(outcome, account.session_id, account.generation, account.epoch)
+            effects = machine.recorded(outcome, session_id, account.generation, account.epoch)
             generation = account.generation
         ender, self._known.ender = self._known.ender, None
         if ender is not None:
-            self._state.answer_later(ender, generation if answer is None else answer)
+            self._state.answer_later(ender, generation if error is None else error)
         return effects
 
     def give_up_recording(self, why: str) -> Effects:
         """The turn is over, recorded or not: its caller does not wait any longer."""
-        machine = self._state.machine
-        turn = machine.turn
-        if turn is None or machine.place is not Place.RECORDING:
+        turn = self._state.machine.turn
+        if not self._waits(turn):
             return []
-        return self._not_recorded(turn, TimeoutError(why), self._accounts.get(turn.session_id))
+        account = self._accounts.get(turn.session_id)
+        return self._not_recorded(turn.session_id, account, TimeoutError(why), waits=True)
 
     # Accounts.
 
@@ -376,12 +373,11 @@ class Ledger:
         now, linger = self._now(), self._linger()
         return self._accounts.tidy(machine, self._remembered(), recovering, now, linger)
 
-    def _open(self, lease: Any) -> tuple[Opened, Effects]:
-        """This room has the session id now."""
-        opened, effects = self._accounts.open(lease), Effects()
-        if opened.lost is not None:
-            effects = self._lose(opened.lost)
-        if opened.anew:
+    def _open(self, lease: Any) -> tuple[Account | None, Effects]:
+        """This room has the session id now. Returns what was known of it if others have had it since."""
+        anew, lost = self._accounts.open(lease)
+        effects = [] if lost is None else self._lose(lost)
+        if anew:
             self._known.fences.set(lease.session_id, lease.epoch)
             self._state.machine.resume(
                 lease.session_id,
@@ -390,15 +386,13 @@ class Ledger:
                 committed=lease.committed,
                 intended=lease.intended,
             )
-        return opened, effects
+        return lost, effects
 
     def _lose(self, account: Account) -> Effects:
         """Another room has, or had, the session id, and answers for what is uncommitted of it."""
         machine = self._state.machine
-        before = machine.generations.dirty
-        effects = machine.lose(account.session_id, account.epoch)
-        self._lost(account, before - machine.generations.dirty)
-        return effects
+        self._lost(account, machine.generations.owed(account.session_id))
+        return machine.lose(account.session_id, account.epoch)
 
     def _lost(self, account: Account, turns: int) -> None:
         self._accounts.lose(account)
@@ -435,9 +429,8 @@ class Ledger:
             return []
         account.heard()
         if request.verb == "pin":
-            again = account.pinned(bool(message.value), message.error)
-            if again and account is self._accounts.in_use(machine):
-                self._watch_lease(account.session_id)
+            if account.pinned(bool(message.value), message.error):
+                self._watch_turn(account)
         elif message.error is not None:
             self._tell_again(account)
         else:
@@ -476,6 +469,11 @@ class Ledger:
         if later:
             self._look_by(min(later))
         return effects
+
+    def _watch_turn(self, account: Account | None) -> None:
+        """The same, if a turn of it is running."""
+        if account is not None and account is self._accounts.in_use(self._state.machine):
+            self._watch_lease(account.session_id)
 
     def _spread(self) -> float:
         """Not everybody is to try again at the same time."""

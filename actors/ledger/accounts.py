@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from greenroom.actors.session.machine.data import SessionData
     from greenroom.messages import Request
 
-__all__ = ["IN_DOUBT", "PINNED", "Account", "Accounts", "Opened", "judge"]
+__all__ = ["IN_DOUBT", "PINNED", "Account", "Accounts", "judge"]
 
 PINNED = float("inf")
 
@@ -134,20 +134,6 @@ class Account:
         return error is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """What it means that the store has given a session id to this room."""
-
-    anew: bool
-    """It is under another epoch than it was, or was not known here."""
-
-    lost: Account | None = None
-    """What was known of it, and others have had since."""
-
-    moved: bool = False
-    """Others have completed turns of it."""
-
-
 @dataclass(slots=True)
 class Accounts:
     """The accounts of a session, and what is being asked about session ids."""
@@ -221,17 +207,17 @@ class Accounts:
 
     # Opened, and closed.
 
-    def open(self, lease: Any) -> Opened:
-        """This room has the session id now."""
+    def open(self, lease: Any) -> tuple[bool, Account | None]:
+        """This room has the session id now. Whether it is under another epoch than it was, or was not
+        known here; and what was known of it, if others have had it since."""
         account = self.get(lease.session_id)
         if account is not None and account.epoch == lease.epoch:
             account.until = PINNED
-            return Opened(anew=False)
+            return False, None
         self.by_id[lease.session_id] = Account(
             lease.session_id, lease.epoch, lease.generation, lease.committed, lease.generation, PINNED
         )
-        moved = account is not None and account.generation != lease.generation
-        return Opened(anew=True, lost=account, moved=moved)
+        return True, account
 
     def close(self, account: Account) -> None:
         """It is not this room's any more, or nothing need be known of it."""
@@ -305,10 +291,10 @@ class Accounts:
         return account is not None and account.until > now
 
 
-def judge(lease: Any, opened: Opened | None, *, stale: bool) -> Entry:
-    """What the answer of the store means for the turn that is to begin. `stale`: the agent that is there
-    does not know all of the transcript."""
+def judge(lease: Any, lost: Account | None, *, stale: bool) -> Entry:
+    """What the answer of the store means for the turn that is to begin. `lost` is what was known of the
+    session id, if others have had it since. `stale`: the agent does not know all of the transcript."""
     if lease is not None and not lease.held:
         return Entry.HELD
-    moved = opened is not None and opened.moved
+    moved = lost is not None and lost.generation != lease.generation
     return Entry.STALE if moved or stale else Entry.FRESH

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from greenroom.actors.ledger.accounts import IN_DOUBT, PINNED, Account, Accounts, Opened, judge
+from greenroom.actors.ledger.accounts import IN_DOUBT, PINNED, Account, Accounts, judge
 from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
 from greenroom.actors.session.machine import Place, SessionMachine
 from greenroom.actors.session.machine.effects import Entry
@@ -273,16 +273,14 @@ def test_a_turn_begins_at_once_while_the_hold_has_half_its_time_left(until: floa
 
 def test_a_lease_opens_an_account() -> None:
     accounts = Accounts("a")
-    opened = accounts.open(Lease())
-    assert (opened.anew, opened.lost) == (True, None)
+    assert accounts.open(Lease()) == (True, None)
     assert accounts.by_id == {"s": account(until=PINNED)}
 
 
 def test_a_lease_of_the_same_epoch_keeps_the_account() -> None:
     kept = account(loose=True)
     accounts = accounts_of(kept)
-    opened = accounts.open(Lease())
-    assert (opened.anew, opened.lost) == (False, None)
+    assert accounts.open(Lease()) == (False, None)
     assert accounts.get("s") is kept
     assert kept.until == PINNED
 
@@ -290,8 +288,7 @@ def test_a_lease_of_the_same_epoch_keeps_the_account() -> None:
 def test_a_lease_of_another_epoch_closes_what_was_known() -> None:
     kept = account(epoch=2)
     accounts = accounts_of(kept)
-    opened = accounts.open(Lease())
-    assert (opened.anew, opened.lost) == (True, kept)
+    assert accounts.open(Lease()) == (True, kept)
     assert accounts.get("s", 3) is not None
     accounts.lose(kept)
     assert accounts.last is kept
@@ -443,8 +440,8 @@ def test_a_session_is_held_until_it_is_not_for_sure() -> None:
 def test_an_agent_is_stale_if_others_wrote_to_its_transcript() -> None:
     assert judge(None, None, stale=False) is Entry.FRESH
     assert judge(None, None, stale=True) is Entry.STALE
-    assert judge(Lease(), Opened(anew=True), stale=True) is Entry.STALE
-    assert judge(Lease(), Opened(anew=False), stale=False) is Entry.FRESH
+    assert judge(Lease(), None, stale=True) is Entry.STALE
+    assert judge(Lease(), None, stale=False) is Entry.FRESH
 
 
 @pytest.mark.parametrize("stale", [False, True])
@@ -456,8 +453,8 @@ def test_what_another_room_holds_is_held_whatever_the_agent_knows(stale: bool) -
 def test_an_agent_is_stale_if_others_completed_turns_of_its_session(
     generation: int, entry: Entry
 ) -> None:
-    accounts = accounts_of(account(epoch=2, generation=generation))
-    assert judge(Lease(), accounts.open(Lease(generation=5)), stale=False) is entry
+    lost = account(epoch=2, generation=generation)
+    assert judge(Lease(generation=5), lost, stale=False) is entry
 
 
 # Any order.

@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from greenroom import Policy, RoomClosed
-from greenroom.actors import AgentHooks, ManualClock, RoomContext, Runtime, WorkTimedOut
+from greenroom.actors import (
+    AgentHooks,
+    ManualClock,
+    RoomContext,
+    Runtime,
+    WorkNotBegun,
+    WorkTimedOut,
+)
 from greenroom.actors.ledger.bookkeeping import Bookkeeping
 from greenroom.actors.simulation import InjectedFault, Simulation
 from greenroom.messages import CallLedger, CloseBooks, EnterStore, RecordTurn
 from greenroom.supervisor import RootSupervisor
-from greenroom.supervisor.store_writer import MOST_AT_ONCE, StoreHangs, StoreWriter
+from greenroom.supervisor.store_writer import MOST_AT_ONCE, StoreHangs, StoreWriter, WriteQueue
 from tests.actors.actors import PATIENCE, Gate
 from tests.room.agents import until
 from tests.simulation.shelf import Away, Row, Shelf
@@ -161,6 +168,112 @@ def call(verb: str, session_id: str = "", **values: Any) -> CallLedger[Any]:
 
 def got(future: Future[Any]) -> Any:
     return future.get(timeout=PATIENCE)
+
+
+# What is decided, without an actor.
+
+TTL = 15.0
+
+
+def queue_of(*session_ids: str) -> WriteQueue:
+    """One that beat a moment ago."""
+    queue = WriteQueue(beaten_at=0.0)
+    for session_id in session_ids:
+        assert queue.add(enter(session_id), None)
+    return queue
+
+
+def taken(queue: WriteQueue, now: float = 1.0) -> list[str]:
+    """What goes into the next transaction."""
+    entries = queue.next_transaction(now, TTL)
+    return [getattr(request, "session_id", "beat") for request, _ in entries]
+
+
+def told(queue: WriteQueue, error: BaseException | None = None, number: int | None = None) -> list[str]:
+    """Who is told of the end of the last transaction."""
+    entries = queue.written(queue.number if number is None else number, error)
+    return [getattr(request, "session_id", "beat") for request, _ in entries]
+
+
+def test_there_is_one_transaction_at_a_time() -> None:
+    queue = queue_of("s1")
+    assert taken(queue) == ["s1"]
+    assert queue.add(enter("s2"), None)
+    assert taken(queue) == []
+    assert told(queue) == ["s1"]
+    assert taken(queue) == ["s2"]
+
+
+@pytest.mark.parametrize(
+    ("beaten_at", "due", "beats"),
+    [(0.0, False, False), (0.0, True, True), (None, False, True), (-4.1, False, True)],
+    ids=["lately", "now", "never", "too long ago"],
+)
+def test_a_transaction_begins_with_a_beat_if_one_is_due(
+    beaten_at: float | None, due: bool, beats: bool
+) -> None:
+    """Nothing is taken by a room that has not said for so long that it lives."""
+    queue = queue_of("s1")
+    queue.beaten_at, queue.beat_due = beaten_at, due
+    assert taken(queue) == (["beat", "s1"] if beats else ["s1"])
+    assert not queue.beat_due
+
+
+def test_nothing_is_written_for_nobody_unless_a_beat_is_due() -> None:
+    queue = WriteQueue()
+    assert taken(queue) == []
+    queue.beat_due = True
+    assert taken(queue) == ["beat"]
+
+
+def test_those_that_failed_together_go_singly_and_a_beat_by_itself() -> None:
+    queue = queue_of("s1", "s2")
+    assert taken(queue) == ["s1", "s2"]
+    assert queue.add(enter("s3"), None)
+    assert queue.add(enter("s4"), None)
+    assert told(queue, ValueError("bad")) == []
+    assert taken(queue) == ["s1"]
+    queue.beat_due = True
+    assert told(queue, ValueError("bad")) == ["s1"]
+    assert taken(queue) == ["beat"]
+    assert told(queue) == ["beat"]
+    assert taken(queue) == ["s2"]
+    assert told(queue) == ["s2"]
+    assert taken(queue) == ["s3", "s4"]
+
+
+def test_those_whom_the_store_could_not_be_reached_for_are_told_so() -> None:
+    queue = queue_of("s1", "s2")
+    taken(queue)
+    assert told(queue, Away("no route")) == ["s1", "s2"]
+
+
+def test_what_waits_behind_a_write_that_hangs_is_told_so_until_it_comes_back() -> None:
+    queue = queue_of("s1", "s2")
+    taken(queue)
+    assert queue.add(enter("s3"), None)
+    assert queue.add(enter("s2"), None)
+    assert told(queue, WorkTimedOut("stuck")) == ["s1", "s2", "s2"]
+    assert not queue.add(enter("s1"), None)
+    assert taken(queue) == ["s3"]
+    assert told(queue, number=1) == []  # the late one is nobody's
+    assert queue.add(enter("s1"), None)
+    assert told(queue) == ["s3"]
+
+
+def test_what_was_never_begun_does_not_hang() -> None:
+    queue = queue_of("s1")
+    taken(queue)
+    assert told(queue, WorkNotBegun("no worker")) == ["s1"]
+    assert queue.add(enter("s1"), None)
+
+
+def test_a_transaction_that_has_ended_is_not_given_up_afterwards() -> None:
+    queue = queue_of("s1")
+    taken(queue)
+    assert told(queue) == ["s1"]
+    assert told(queue, WorkTimedOut("stuck")) == []
+    assert queue.add(enter("s1"), None)
 
 
 # Group commit.
