@@ -464,7 +464,8 @@ class Ledger:
         if known.enter_at <= now:
             known.enter_at = NEVER
             effects = self._state.machine.enter_again()
-        dues = [known.enter_at, *(account.due for account in self._accounts.by_id.values())]
+        accounts = self._accounts.by_id.values()
+        dues = [known.enter_at, *(due for account in accounts for due in (account.due, account.pin_at))]
         later = [due for due in dues if now < due < NEVER]
         if later:
             self._look_by(min(later))
@@ -483,8 +484,8 @@ class Ledger:
         """A turn begins while the hold on its session id is only a while longer: see to it soon."""
         account = self._accounts.get(session_id)
         if account is not None and account.until != PINNED:
-            account.due = self._now() + self._linger() / 4
-            self._look_by(account.due)
+            account.pin_at = self._now() + self._linger() / 4
+            self._look_by(account.pin_at)
 
     # Recovery.
 

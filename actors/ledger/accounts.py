@@ -69,8 +69,10 @@ class Account:
 
     tries: int = 0
     due: float = 0.0
-    """When to see to it: it is told again what it could not be told, or a turn is still running, and the
-    hold should last. 0: there is nothing to wait for."""
+    """The store could not be told, and is told again then."""
+
+    pin_at: float = 0.0
+    """If a turn of it is running then, the hold should last. 0: it does, or no turn has begun."""
 
     @property
     def unrecorded(self) -> bool:
@@ -256,13 +258,14 @@ class Accounts:
         generations = machine.generations
         for account in list(self.by_id.values()):
             session_id = account.session_id
-            if account.asked or account.due > now or session_id in self.asked:
+            if account.asked or session_id in self.asked:
                 continue
             if account is used:
-                if account.due and account.until != PINNED and machine.place is not Place.RECORDING:
-                    account.due = 0.0
+                lasts = 0.0 < account.pin_at <= now and machine.place is not Place.RECORDING
+                if lasts and account.until != PINNED:
+                    account.pin_at = 0.0
                     requests.append(account.call("pin", epoch=account.epoch))
-            elif session_id in recovering:
+            elif account.due > now or session_id in recovering:
                 continue
             elif account.epoch == IN_DOUBT:
                 requests.append(account.call("disclaim", key=self.key))

@@ -133,23 +133,36 @@ def test_what_could_not_be_told_is_told_after_one_pause_and_not_two() -> None:
 
 
 def test_the_hold_of_a_turn_that_lasts_is_pinned_once() -> None:
-    kept, lasting = account(due=NOW), machine(Place.IN_TURN, turn="s")
+    kept, lasting = account(pin_at=NOW), machine(Place.IN_TURN, turn="s")
     assert tidy(accounts_of(kept), lasting) == [call("pin", "s", epoch=3)]
-    assert (kept.asked, kept.due) == (1, 0.0)
+    assert (kept.asked, kept.pin_at) == (1, 0.0)
     kept.heard()
     assert not kept.pinned(True, None)
     assert kept.until == PINNED
-    kept.due = NOW
+    kept.pin_at = NOW
     assert tidy(accounts_of(kept), lasting) == []
 
 
 @pytest.mark.parametrize(
-    ("due", "place"),
+    ("pin_at", "place"),
     [(0.0, Place.IN_TURN), (NOW + 0.1, Place.IN_TURN), (NOW, Place.RECORDING)],
     ids=["not planned", "not yet", "over"],
 )
-def test_a_hold_is_not_pinned_before_its_time_or_when_the_turn_is_over(due: float, place: Place) -> None:
-    assert tidy(accounts_of(account(due=due)), machine(place, turn="s")) == []
+def test_a_hold_is_not_pinned_before_its_time_or_when_the_turn_is_over(
+    pin_at: float, place: Place
+) -> None:
+    assert tidy(accounts_of(account(pin_at=pin_at)), machine(place, turn="s")) == []
+
+
+def test_a_hold_is_pinned_although_there_is_a_pause_before_the_store_is_told_something() -> None:
+    kept = account(pin_at=NOW, due=NOW + 10.0)
+    assert tidy(accounts_of(kept), machine(Place.IN_TURN, turn="s")) == [call("pin", "s", epoch=3)]
+
+
+def test_when_the_hold_would_have_been_pinned_has_no_say_in_when_the_store_is_told_again() -> None:
+    kept = account(pin_at=NOW + 0.5)
+    kept.not_told(NOW, pause_after)
+    assert (kept.tries, kept.due) == (1, NOW + 1.0)
 
 
 def test_a_hold_that_could_not_be_pinned_may_be_and_is_tried_again() -> None:
