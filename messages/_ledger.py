@@ -101,7 +101,7 @@ class CallLedger(StoreRequest[R]):
     session_id: str = ""
     """Empty: it is about none."""
 
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The other arguments, without the owner: that is this room."""
 
     @property

@@ -36,10 +36,10 @@ class RecoveryState:
     """What outlives a crash of it."""
 
     looking: bool = False
-    under_way: dict[str, Any] = field(default_factory=dict)
+    under_way: dict[str, Any] = field(default_factory=dict[str, Any])
     """The session ids that are being recovered, each with its row."""
 
-    passed_over: set[str] = field(default_factory=set)
+    passed_over: set[str] = field(default_factory=set[str])
     """Those that came to nothing, and that the ledger says nothing about: they come last."""
 
 

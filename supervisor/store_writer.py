@@ -70,7 +70,7 @@ class WriteQueue:
     """What waits to be written, what is being written, and what hangs. It decides and does nothing, and
     outlives a crash of the store writer."""
 
-    waiting: deque[Entry] = field(default_factory=deque)
+    waiting: deque[Entry] = field(default_factory=deque[Entry])
     singly: int = 0
     """How many of those that wait are to be written by themselves: together they failed."""
 
@@ -78,7 +78,7 @@ class WriteQueue:
     number: int = 0
     """Of the transaction that is being written."""
 
-    hanging: dict[int, frozenset[str]] = field(default_factory=dict)
+    hanging: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
     """Transactions that were given up and have not come back, and the session ids in them."""
 
     closed: bool = False

@@ -108,7 +108,7 @@ class LedgerState:
     ender: Reply | None = None
     """Who waits for the end of a turn to be recorded."""
 
-    recoveries: dict[str, RecoveryUnderWay] = field(default_factory=dict)
+    recoveries: dict[str, RecoveryUnderWay] = field(default_factory=dict[str, RecoveryUnderWay])
     """The session ids that are being recovered."""
 
     enter_at: float = NEVER

@@ -22,7 +22,6 @@ What is to be asked of the store is returned as the very request, and its answer
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -141,14 +140,14 @@ class Accounts:
     """The accounts of a session, and what is being asked about session ids."""
 
     key: str
-    by_id: dict[str, Account] = field(default_factory=dict)
+    by_id: dict[str, Account] = field(default_factory=dict[str, Account])
     last: Account | None = None
     """The account that was closed last: for people, who want to see its figures."""
 
     ticket: int = 0
     """Numbers what was asked for turns that are to begin: only the last answer counts."""
 
-    asked: Counter[str] = field(default_factory=Counter)
+    asked: dict[str, int] = field(default_factory=dict[str, int])
     """Session ids that were asked for, and how many answers are still to come."""
 
     def get(self, session_id: str, epoch: int | None = None) -> Account | None:
@@ -179,12 +178,12 @@ class Accounts:
     def enter(self, session_id: str, home: str | None) -> EnterStore:
         """Ask for a session id for a turn, and have a look at that of the agent's home."""
         self.ticket += 1
-        self.asked[session_id] += 1
+        self.asked[session_id] = self.asked.get(session_id, 0) + 1
         return EnterStore(session_id=session_id, key=self.key, home=home, ticket=self.ticket)
 
     def take_over(self, session_id: str) -> EnterStore:
         """Ask for a session id that another room left."""
-        self.asked[session_id] += 1
+        self.asked[session_id] = self.asked.get(session_id, 0) + 1
         return EnterStore(session_id=session_id, key=self.key)
 
     def may_take_over(self, session_id: str, epoch: int, machine: SessionData) -> bool:
@@ -196,9 +195,9 @@ class Accounts:
 
     def heard_of(self, session_id: str, *, known: bool) -> None:
         """There is an answer to what was asked for. `known`: it says who has the session id."""
-        self.asked[session_id] -= 1
-        if self.asked[session_id] <= 0:
-            del self.asked[session_id]
+        left = self.asked.pop(session_id, 0) - 1
+        if left > 0:
+            self.asked[session_id] = left
         if known and self.get(session_id, IN_DOUBT) is not None:
             del self.by_id[session_id]
 
@@ -299,5 +298,5 @@ def judge(lease: Any, lost: Account | None, *, stale: bool) -> Entry:
     session id, if others have had it since. `stale`: the agent does not know all of the transcript."""
     if lease is not None and not lease.held:
         return Entry.HELD
-    moved = lost is not None and lost.generation != lease.generation
+    moved = lease is not None and lost is not None and lost.generation != lease.generation
     return Entry.STALE if moved or stale else Entry.FRESH

@@ -179,7 +179,7 @@ class Bookkeeping:
                 return getattr(ledger, request.verb)(*of, owner=self.owner, **request.values)
             case Beat():
                 return self._beat(ledger, request)
-            case CloseBooks():
+            case _:  # CloseBooks
                 ledger.retire(self.owner)
                 return True
 
