@@ -6,32 +6,22 @@ that was suspended meanwhile, changes nothing, and is answered with "lost".
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, TypeVar
 
 from greenroom.messages._protocol import Notice, Request, message
 
 __all__ = [
-    "Beat",
+    "CallLedger",
     "CloseBooks",
-    "DisclaimSession",
-    "EnterAgain",
     "EnterStore",
     "Entered",
-    "FailRecovery",
-    "FindOrphans",
-    "HandOver",
-    "IntendCommit",
-    "LookAtLease",
-    "LookForOrphans",
-    "PinLease",
-    "RecordCommit",
     "RecordTurn",
     "RecoverSession",
     "Recovered",
     "RenewLeases",
-    "RetryRecord",
     "StoreRequest",
-    "StoreWritten",
 ]
 
 R = TypeVar("R")
@@ -44,9 +34,6 @@ class StoreRequest(Request[R]):
     """What is asked of the store, through the store writer, who writes for all in one transaction."""
 
     __slots__ = ()
-
-    verb: ClassVar[str]
-    """The method of the ledger that does it. The fields of the request are its arguments."""
 
 
 @message()
@@ -77,15 +64,6 @@ class EnterStore(StoreRequest[Entered]):
 
 
 @message()
-class PinLease(StoreRequest[bool]):
-    """Hold a session id until further notice: a turn of it is running. False: it is lost."""
-
-    verb = "pin"
-    session_id: str
-    epoch: int
-
-
-@message()
 class RecordTurn(StoreRequest[Any]):
     """Record that a turn has ended. Answered with what is seen of the transcript; `None`: it is lost."""
 
@@ -105,62 +83,31 @@ class RecordTurn(StoreRequest[Any]):
 
 
 @message()
-class IntendCommit(StoreRequest[bool]):
-    """Record that a commit up to this generation is about to begin. False: the session id is lost."""
+class CallLedger(StoreRequest[R]):
+    """Call a method of the ledger, and nothing else. Those that are called, and what they answer:
 
-    verb = "intend"
-    session_id: str
-    epoch: int
-    generation: int
+    pin         bool        hold a session id until further notice: a turn of it is running
+    intend      bool        a commit up to this generation is about to begin
+    commit      bool        everything up to this generation is committed
+    fail        bool        a recovery has failed: note why, and let go of the session id
+    hand_over   bool        let go of a session id, so that another room may have it at once
+    disclaim    bool        let go of a session id, should this room have it unknowingly
+    orphans     list        session ids with uncommitted turns that no living room answers for
 
+    False: this room does not have the session id, or not under this epoch any more.
+    """
 
-@message()
-class RecordCommit(StoreRequest[bool]):
-    """Record that everything up to this generation is committed. False: the session id is lost."""
+    verb: str
+    session_id: str = ""
+    """Empty: it is about none."""
 
-    verb = "commit"
-    session_id: str
-    epoch: int
-    generation: int
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The other arguments, without the owner: that is this room."""
 
-
-@message()
-class FindOrphans(StoreRequest[list[Any]]):
-    """List session ids with uncommitted turns that no living room answers for."""
-
-    verb = "orphans"
-    limit: int
-
-
-@message()
-class FailRecovery(StoreRequest[bool]):
-    """Record that recovering a session id has failed, and let go of it."""
-
-    verb = "fail"
-    session_id: str
-    epoch: int
-    problem: str
-    pause: float
-    most: int
-
-
-@message()
-class HandOver(StoreRequest[bool]):
-    """Let go of a session id, so that another room may have it at once. False: one has it already."""
-
-    verb = "hand_over"
-    session_id: str
-    epoch: int
-
-
-@message()
-class DisclaimSession(StoreRequest[bool]):
-    """Let go of a session id, should this room have it unknowingly: what it asked for was done, perhaps,
-    and the answer did not come. True: it had."""
-
-    verb = "disclaim"
-    session_id: str
-    key: str
+    @property
+    def epoch(self) -> int:
+        """Under which the session holds the session id. 0: whatever it is."""
+        return int(self.values.get("epoch", 0))
 
 
 @message()
@@ -168,53 +115,12 @@ class CloseBooks(Request[bool]):
     """Write what is to be written, and hand everything over: this room answers for nothing any more."""
 
 
-# What the store writer tells itself.
-
-
 @message()
 class RenewLeases(Notice):
     """It is time to tell the other rooms that this one lives."""
 
 
-@message()
-class Beat(Request[bool]):
-    """Tell the other rooms that this one lives. False: they may have thought otherwise meanwhile."""
-
-    ttl: float
-
-
-@message()
-class StoreWritten(Notice):
-    """A transaction was written, or could not be, or is given up and may still be written."""
-
-    number: int
-    asked: float
-    """When it was sent on its way."""
-
-    results: list[Any] | None
-    error: BaseException | None
-
-
 # What sessions hear.
-
-
-@message()
-class EnterAgain(Notice):
-    """Ask the store again for the turn that is to begin."""
-
-    ticket: int
-
-
-@message()
-class LookAtLease(Notice):
-    """See to it that a turn does not outlast the room's hold on its session id."""
-
-
-@message()
-class RetryRecord(Notice):
-    """Record what could not be recorded when its turn ended."""
-
-    session_id: str
 
 
 @message()
@@ -238,11 +144,3 @@ class RecoverSession(Request[Recovered]):
 
     tries: int
     """How often that has failed before."""
-
-
-@message()
-class LookForOrphans(Notice):
-    """It is time to look for what other rooms have left."""
-
-
-# What the supervisor hears.

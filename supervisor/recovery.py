@@ -1,7 +1,7 @@
 """Takes up what other rooms have left: turns that were completed, are in the ledger, and that no living
 room answers for.
 
-    LookForOrphans   when the room is opened, and twice for every `lease_ttl`: which are there?
+    orphans          when the room is opened, and twice for every `lease_ttl`: which are there?
     RecoverSession   to the session actor of each, a few at a time: it takes the session id over, builds
                      an agent for nothing else, has it commit, and lets it go
     … answered       the next one, please
@@ -15,21 +15,14 @@ room begins to count anew. After `recover_tries` it is left to an operator (`gre
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from greenroom.actors import Actor
 from greenroom.actors.runtime._answers import ask_and_hear
-from greenroom.messages import (
-    Answered,
-    FindOrphans,
-    LookForOrphans,
-    OpenSession,
-    RecoverSession,
-)
+from greenroom.messages import Answered, Call, CallLedger, OpenSession, RecoverSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from greenroom.actors import Timer
     from greenroom.actors.session.context import RoomContext
 
@@ -38,17 +31,16 @@ __all__ = ["Recovery"]
 logger = logging.getLogger("greenroom.supervisor")
 
 
+@dataclass(slots=True)
 class RecoveryState:
     """What outlives a crash of it."""
 
-    __slots__ = ("looking", "passed_over", "under_way")
+    looking: bool = False
+    under_way: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The session ids that are being recovered, each with its row."""
 
-    def __init__(self) -> None:
-        self.looking = False
-        self.under_way: dict[str, Any] = {}
-        """The session ids that are being recovered, each with its row."""
-        self.passed_over: set[str] = set()
-        """Those that came to nothing, and that the ledger says nothing about: they come last."""
+    passed_over: set[str] = field(default_factory=set[str])
+    """Those that came to nothing, and that the ledger says nothing about: they come last."""
 
 
 class Recovery(Actor):
@@ -71,16 +63,14 @@ class Recovery(Actor):
 
     def on_start(self) -> None:
         """Look now, and again and again."""
-        self._look_now_and_again(LookForOrphans())
+        self.look_now_and_again()
 
-    def on_receive(self, message: Any) -> Any:
-        """Handle one message of the protocol."""
-        return self._handlers[message.__class__](self, message)
-
-    def _look_now_and_again(self, message: LookForOrphans) -> None:
+    def look_now_and_again(self) -> None:
+        """Look for what other rooms have left, and set the time for the next look."""
         if self._next_look is not None:
             self._next_look.cancel()
-        self._next_look = self.call_later(self._context.policy.lease_ttl / 2, message)
+        pause = self._context.policy.lease_ttl / 2
+        self._next_look = self.call_later(pause, Call(self.look_now_and_again))
         self._look_for_orphans()
 
     def _look_for_orphans(self) -> None:
@@ -91,7 +81,17 @@ class Recovery(Actor):
         state.looking = True
         # Those that are under way may be among them, if their rooms have not been heard of yet.
         limit = free + len(state.under_way) + len(state.passed_over)
-        ask_and_hear(self, writer, FindOrphans(limit=limit))
+        ask_and_hear(self, writer, CallLedger(verb="orphans", values={"limit": limit}))
+
+    def on_answered(self, message: Answered) -> None:
+        """The store writer, the supervisor or a session has answered."""
+        match message.request:
+            case OpenSession():
+                self._opened(message)
+            case RecoverSession():
+                self._recovered(message)
+            case _:
+                self._orphans_found(message)
 
     def _orphans_found(self, message: Answered) -> None:
         state = self._state
@@ -133,17 +133,3 @@ class Recovery(Actor):
             self._look_for_orphans()
         else:
             self._state.passed_over.add(session_id)
-
-    def _answered(self, message: Answered) -> None:
-        self._answers[message.request.__class__](self, message)
-
-    _handlers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
-        Answered: _answered,
-        LookForOrphans: _look_now_and_again,
-    }
-
-    _answers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
-        FindOrphans: _orphans_found,
-        OpenSession: _opened,
-        RecoverSession: _recovered,
-    }

@@ -17,7 +17,9 @@ which they refuse one has an attribute `fenced` that is true. Everything else is
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actors.errors import LostOwnership
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 __all__ = ["BoundPending", "BoundStore", "Fence", "Fences"]
+
+FENCED = ("append", "end_session")
+FENCED_SOON = ("append_soon", "end_session_soon")
 
 MOST_FENCES = 256
 """For how many session ids of one session it is remembered under which epoch it held them."""
@@ -55,55 +60,38 @@ class Fences:
         return None if epoch is None else Fence(self.owner, epoch)
 
 
-class Fence:
+class Fence(NamedTuple):
     """What a write must show: who held the session when it was made, and under which epoch."""
 
-    __slots__ = ("epoch", "owner")
-
-    def __init__(self, owner: str, epoch: int) -> None:
-        self.owner = owner
-        self.epoch = epoch
+    owner: str
+    epoch: int
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class BoundStore:
     """A store as the agents of one session get it. What they write to a transcript of their session is
     refused with `LostOwnership` once another room has taken that over."""
 
-    __slots__ = ("_fences", "_key", "_store")
-
-    def __init__(self, store: Any, key: str, fences: Fences) -> None:
-        self._store = store
-        self._key = key
-        self._fences = fences
+    _store: Any
+    _key: str
+    _fences: Fences
 
     def __repr__(self) -> str:
         return f"<{self._store!r}, for the agents of {self._key!r}>"
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        method = getattr(self._store, name)
+        if name in FENCED:
+            return partial(self._write, method)
+        return partial(self._write_soon, method) if name in FENCED_SOON else method
 
-    def append(self, session_id: str, *, role: str, content: Any) -> Any:
-        """Append a message. See `Store.append`."""
-        return self._fenced(self._store.append, session_id, role=role, content=content)
-
-    def end_session(self, session_id: str) -> Any:
-        """End a session. See `Store.end_session`."""
-        return self._fenced(self._store.end_session, session_id)
-
-    def append_soon(self, session_id: str, *, role: str, content: Any) -> BoundPending:
-        """Append a message, on an event loop."""
-        fence = self._fences.get(session_id)
-        pending = self._store.append_soon(session_id, role=role, content=content, fence=fence)
-        return BoundPending(pending, lambda: self._translating(session_id))
-
-    def end_session_soon(self, session_id: str) -> BoundPending:
-        """End a session, on an event loop."""
-        pending = self._store.end_session_soon(session_id, fence=self._fences.get(session_id))
-        return BoundPending(pending, lambda: self._translating(session_id))
-
-    def _fenced(self, write: Callable[..., Any], session_id: str, **more: Any) -> Any:
+    def _write(self, write: Callable[..., Any], session_id: str, **more: Any) -> Any:
         with self._translating(session_id):
             return write(session_id, fence=self._fences.get(session_id), **more)
+
+    def _write_soon(self, write: Callable[..., Any], session_id: str, **more: Any) -> BoundPending:
+        pending = write(session_id, fence=self._fences.get(session_id), **more)
+        return BoundPending(pending, partial(self._translating, session_id))
 
     @contextmanager
     def _translating(self, session_id: str) -> Iterator[None]:
@@ -119,14 +107,12 @@ class BoundStore:
             raise LostOwnership(msg, self._key) from error
 
 
+@dataclass(slots=True, eq=False)
 class BoundPending:
     """What comes of a write that was begun: awaited, or got."""
 
-    __slots__ = ("_pending", "_translating")
-
-    def __init__(self, pending: Any, translating: Callable[[], AbstractContextManager[None]]) -> None:
-        self._pending = pending
-        self._translating = translating
+    _pending: Any
+    _translating: Callable[[], AbstractContextManager[None]]
 
     def __await__(self) -> Generator[Any, None, Any]:
         awaiting: Generator[Any, None, Any] = self._pending.__await__()

@@ -4,11 +4,14 @@ An *account* is a session id in the ledger that this room was the last to have, 
 which epoch, with how many turns, and until when it is this room's for sure. All that is asked of the
 store about it names the epoch. If the answer is "lost", another room has it, and the account is closed.
 
-    a turn begins soon after the last     the hold lasts for a moment longer. PinLease makes it last
+A session id that was asked for, without an answer, may have been given to this room all the same. So may
+one that is lost: it was perhaps taken anew. Its account has no epoch that is known, and is *in doubt*.
+
+    a turn begins soon after the last     the hold lasts for a moment longer; pinned, it goes on lasting
     a turn is over, or never began        the store is told that nobody uses the session id
-    the store could not be told           again after a pause, one timer for each account
-    nobody is there who would commit      HandOver: whoever looks for orphans finds it
-    an answer never came                  DisclaimSession: the store may have given what was asked for
+    nobody is there who would commit      it is handed over: whoever looks for orphans finds it
+    in doubt                              it is disclaimed: the store must not keep it for this room
+    the store could not be told           again after a pause
 
 After every message the accounts are looked through (`tidy`): whatever is not in use and not as the store
 should have it is told, whoever forgot to. There are few of them: one for a session id that is in use,
@@ -19,24 +22,26 @@ What is to be asked of the store is returned as the very request, and its answer
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.session.machine.effects import Entry
 from greenroom.actors.session.machine.states import Place
-from greenroom.messages import DisclaimSession, EnterStore, HandOver, PinLease, RecordTurn
+from greenroom.messages import CallLedger, EnterStore, RecordTurn
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
-    from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
+    from greenroom.actors.ledger.coherence import Remembered
     from greenroom.actors.session.machine.data import SessionData
-    from greenroom.messages import Entered, Request
+    from greenroom.messages import Request
 
-__all__ = ["PINNED", "Account", "Accounts", "Opened", "judge", "verdict"]
+__all__ = ["IN_DOUBT", "PINNED", "Account", "Accounts", "judge"]
 
 PINNED = float("inf")
+
+IN_DOUBT = -1
+"""The epoch of an account that the store may have given to this room without its knowing."""
 
 
 @dataclass(slots=True)
@@ -45,14 +50,14 @@ class Account:
 
     session_id: str
     epoch: int
-    generation: int
+    generation: int = 0
     """How many of its turns are completed."""
 
-    committed: int
-    recorded: int
+    committed: int = 0
+    recorded: int = 0
     """How many of the completed turns the store knows of."""
 
-    until: float
+    until: float = 0.0
     """Until when it is this room's for sure, on the runtime's clock: `PINNED` in a turn."""
 
     loose: bool = False
@@ -62,8 +67,11 @@ class Account:
     """How much is being asked about it, or told, that no turn waits for."""
 
     tries: int = 0
-    timer: Any = None
-    """The store will be told again. (It is the session's; here it counts only that there is one.)"""
+    due: float = 0.0
+    """The store could not be told, and is told again then."""
+
+    pin_at: float = 0.0
+    """If a turn of it is running then, the hold should last. 0: it does, or no turn has begun."""
 
     @property
     def unrecorded(self) -> bool:
@@ -74,6 +82,11 @@ class Account:
     def untold(self) -> bool:
         """Whether the store should be told something, once no turn is running."""
         return self.unrecorded or self.loose or self.until == PINNED
+
+    def call(self, verb: str, **values: Any) -> CallLedger[bool]:
+        """Ask the ledger something that no turn waits for."""
+        self.asked += 1
+        return CallLedger(verb=verb, session_id=self.session_id, values=values)
 
     def heard(self) -> None:
         """There was an answer, perhaps to what nobody waits for any more."""
@@ -103,82 +116,52 @@ class Account:
             self.generation = max(self.generation, request.generation)
             self.recorded = max(self.recorded, request.generation)
         self.until = request.asked + request.linger
-        self.tries, self.loose = 0, False
+        self.tries, self.due, self.loose = 0, 0.0, False
 
-    def not_told(self) -> bool:
-        """The store could not be told. True: it is after a pause; else that is under way already."""
+    def not_told(self, now: float, pause_after: Callable[[int], float]) -> None:
+        """The store could not be told. It is after a pause, unless that is under way already."""
         self.until, self.loose = 0.0, True
-        if self.timer is None:
+        if self.due <= now:
             self.tries += 1
-        return self.timer is None
-
-    def hand_over(self) -> HandOver:
-        """There are uncommitted turns that nobody here completed, and no agent to answer for them: leave
-        them to the ledger, where whoever looks for orphans finds them."""
-        self.asked += 1
-        self.until = 0.0
-        return HandOver(session_id=self.session_id, epoch=self.epoch)
-
-    def pin(self) -> PinLease | None:
-        """A turn of it lasts. `None`: that is known."""
-        if self.until == PINNED:
-            return None
-        self.asked += 1
-        return PinLease(session_id=self.session_id, epoch=self.epoch)
+            self.due = now + pause_after(self.tries)
 
     def pinned(self, held: bool, error: BaseException | None) -> bool:
-        """The answer to that. True: it is to be tried again. If it is lost, the end of the turn will
-        show."""
-        self.heard()
+        """A turn of it lasts, and so does the hold, or not. True: it is to be tried again. If it is
+        lost, the end of the turn will show."""
         if held:
             self.until = PINNED
         elif error is not None:
             self.loose = True  # it may have been pinned all the same
-            return True
-        return False
+        return error is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """What it means that the store has given a session id to this room."""
-
-    anew: bool
-    """It is under another epoch than it was, or was not known here."""
-
-    lost: Account | None = None
-    """What was known of it, and others have had since."""
-
-    moved: bool = False
-    """Others have completed turns of it."""
-
-
+@dataclass(slots=True)
 class Accounts:
     """The accounts of a session, and what is being asked about session ids."""
 
-    __slots__ = ("asked", "by_id", "doubts", "key", "last", "ticket")
+    key: str
+    by_id: dict[str, Account] = field(default_factory=dict[str, Account])
+    last: Account | None = None
+    """The account that was closed last: for people, who want to see its figures."""
 
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.by_id: dict[str, Account] = {}
-        self.last: Account | None = None
-        """The account that was closed last: for people, who want to see its figures."""
-        self.ticket = 0
-        """Numbers what was asked for turns that are to begin: only the last answer counts."""
-        self.asked: Counter[str] = Counter()
-        """Session ids that were asked for, and how many answers are still to come."""
-        self.doubts: dict[str, int] = {}
-        """Session ids that the store may have given to this room without its knowing, and how often it
-        was told that they are not wanted."""
+    ticket: int = 0
+    """Numbers what was asked for turns that are to begin: only the last answer counts."""
+
+    asked: dict[str, int] = field(default_factory=dict[str, int])
+    """Session ids that were asked for, and how many answers are still to come."""
 
     def get(self, session_id: str, epoch: int | None = None) -> Account | None:
-        """The account of a session id, under this epoch if one is given."""
+        """The account of a session id, under this epoch if one is given; else one that is not in
+        doubt."""
         account = self.by_id.get(session_id)
-        return None if account is None or epoch not in (None, account.epoch) else account
+        if account is None or epoch not in (None, account.epoch):
+            return None
+        return None if epoch is None and account.epoch == IN_DOUBT else account
 
     def in_use(self, machine: SessionData) -> Account | None:
         """The account of the turn that runs, or is to begin."""
         turn = machine.turn or machine.next_turn
-        return None if turn is None else self.by_id.get(turn.session_id)
+        return None if turn is None else self.get(turn.session_id)
 
     @property
     def unrecorded(self) -> bool:
@@ -188,35 +171,35 @@ class Accounts:
     @property
     def under_way(self) -> bool:
         """Whether the store is being asked or told something, or is to be."""
-        return bool(self.doubts or self.asked) or any(a.untold or a.asked for a in self.by_id.values())
+        return bool(self.asked) or any(a.untold or a.asked for a in self.by_id.values())
 
     # Asked for.
 
     def enter(self, session_id: str, home: str | None) -> EnterStore:
         """Ask for a session id for a turn, and have a look at that of the agent's home."""
         self.ticket += 1
-        self.asked[session_id] += 1
+        self.asked[session_id] = self.asked.get(session_id, 0) + 1
         return EnterStore(session_id=session_id, key=self.key, home=home, ticket=self.ticket)
 
     def take_over(self, session_id: str) -> EnterStore:
         """Ask for a session id that another room left."""
-        self.asked[session_id] += 1
+        self.asked[session_id] = self.asked.get(session_id, 0) + 1
         return EnterStore(session_id=session_id, key=self.key)
 
     def may_take_over(self, session_id: str, epoch: int, machine: SessionData) -> bool:
         """Whether what was left under this epoch is still nobody's business here."""
-        account = self.by_id.get(session_id)
+        account = self.get(session_id)
         if session_id in self.asked:
             return False
         return account is None or (account.epoch <= epoch and account is not self.in_use(machine))
 
     def heard_of(self, session_id: str, *, known: bool) -> None:
         """There is an answer to what was asked for. `known`: it says who has the session id."""
-        self.asked[session_id] -= 1
-        if self.asked[session_id] <= 0:
-            del self.asked[session_id]
-        if known:
-            self.doubts.pop(session_id, None)
+        left = self.asked.pop(session_id, 0) - 1
+        if left > 0:
+            self.asked[session_id] = left
+        if known and self.get(session_id, IN_DOUBT) is not None:
+            del self.by_id[session_id]
 
     def holds(self, session_id: str, now: float, linger: float) -> bool:
         """Whether a session id is this room's for long enough that a turn may begin."""
@@ -225,24 +208,37 @@ class Accounts:
 
     # Opened, and closed.
 
-    def open(self, lease: Any) -> Opened:
-        """This room has the session id now."""
-        account = self.by_id.get(lease.session_id)
+    def open(self, lease: Any) -> tuple[bool, Account | None]:
+        """This room has the session id now. Whether it is under another epoch than it was, or was not
+        known here; and what was known of it, if others have had it since."""
+        account = self.get(lease.session_id)
         if account is not None and account.epoch == lease.epoch:
             account.until = PINNED
-            return Opened(anew=False)
-        if account is not None:
-            self.close(account)
+            return False, None
         self.by_id[lease.session_id] = Account(
             lease.session_id, lease.epoch, lease.generation, lease.committed, lease.generation, PINNED
         )
-        moved = account is not None and account.generation != lease.generation
-        return Opened(anew=True, lost=account, moved=moved)
+        return True, account
 
     def close(self, account: Account) -> None:
         """It is not this room's any more, or nothing need be known of it."""
         if self.by_id.get(account.session_id) is account:
             del self.by_id[account.session_id]
+        if account.epoch != IN_DOUBT:
+            self.last = account
+
+    def doubt(self, session_id: str) -> Account:
+        """The store may have given a session id to this room without its knowing. If it has an account,
+        it is told when no turn uses it; if it was given anew, that shows then."""
+        account = self.by_id.setdefault(session_id, Account(session_id, IN_DOUBT))
+        account.loose = True
+        return account
+
+    def lose(self, account: Account) -> None:
+        """Another room has it, or had it: it may have been taken anew without an answer."""
+        if self.by_id.get(account.session_id) is account:
+            self.close(account)
+            self.doubt(account.session_id)
         self.last = account
 
     def tidy(
@@ -253,57 +249,40 @@ class Accounts:
         now: float,
         linger: float,
     ) -> list[Request[Any]]:
-        """Let go of session ids that are not in use, unless the agent that is there remembers them: it
-        may serve them without anybody being asked."""
+        """See to it that the store keeps what is in use. Let go of session ids that are not, unless the
+        agent that is there remembers them: it may serve them without anybody being asked."""
         requests: list[Request[Any]] = []
         used = self.in_use(machine)
         needed = machine.place is not Place.EMPTY
         generations = machine.generations
         for account in list(self.by_id.values()):
             session_id = account.session_id
-            if account is used or account.asked or account.timer is not None:
+            if account.asked or session_id in self.asked:
                 continue
-            if session_id in recovering or session_id in self.asked:
+            if account is used:
+                lasts = 0.0 < account.pin_at <= now and machine.place is not Place.RECORDING
+                if lasts and account.until != PINNED:
+                    account.pin_at = 0.0
+                    requests.append(account.call("pin", epoch=account.epoch))
+            elif account.due > now or session_id in recovering:
                 continue
-            if not needed and not account.unrecorded and generations.nobodys(session_id):
-                requests.append(account.hand_over())
+            elif account.epoch == IN_DOUBT:
+                requests.append(account.call("disclaim", key=self.key))
+            elif not needed and not account.unrecorded and generations.nobodys(session_id):
+                # Nobody here completed these turns, and there is no agent to answer for them.
+                account.until = 0.0
+                requests.append(account.call("hand_over", epoch=account.epoch))
             elif account.untold:
                 requests.append(account.tell(now, linger))
             elif not generations.owed_for(session_id) and session_id not in (remembered or ()):
                 self.close(account)
         return requests
 
-    # In doubt.
-
-    def doubt(self, session_id: str) -> list[Request[Any]]:
-        """It was asked for, and no answer came: it may have been given all the same."""
-        account = self.by_id.get(session_id)
-        if account is None:
-            return self.disclaim(session_id)
-        account.loose = True  # told when no turn uses it; if it was given anew, that shows then
-        return []
-
-    def disclaim(self, session_id: str) -> list[Request[Any]]:
-        """What was asked for may have been done, although no answer came; or it is lost, and was taken
-        anew without an answer. Make sure that the store does not go on keeping it for this room."""
-        self.doubts.setdefault(session_id, 0)
-        if session_id in self.asked:
-            return []  # it is wanted again: the answer to that will tell
-        return [DisclaimSession(session_id=session_id, key=self.key)]
-
-    def disclaimed(self, session_id: str, error: BaseException | None) -> int | None:
-        """The answer to that. A number: it is tried again, for so many times."""
-        if error is None:
-            self.doubts.pop(session_id, None)
-        elif session_id in self.doubts:
-            self.doubts[session_id] += 1
-        return self.doubts.get(session_id)
-
     # For people.
 
     def shown(self, session_id: str | None) -> Account | None:
         """The account of the current session id, or the last that was known of it."""
-        account = self.by_id.get(session_id or "")
+        account = self.get(session_id or "")
         if account is None and self.last is not None and self.last.session_id == session_id:
             return self.last
         return account
@@ -314,24 +293,10 @@ class Accounts:
         return account is not None and account.until > now
 
 
-def verdict(
-    session_id: str,
-    remembered: Remembered | None,
-    seen: TranscriptVersion | None,
-    home: TranscriptVersion | None,
-) -> Entry:
-    """Whether the agent that is there still knows its transcript, which was seen like this."""
-    stale = remembered is not None and remembered.is_stale(session_id, seen, home)
-    return Entry.STALE if stale else Entry.FRESH
-
-
-def judge(
-    session_id: str, remembered: Remembered | None, entered: Entered, opened: Opened | None
-) -> Entry:
-    """What the answer of the store means for the turn that is to begin."""
-    lease = entered.lease
+def judge(lease: Any, lost: Account | None, *, stale: bool) -> Entry:
+    """What the answer of the store means for the turn that is to begin. `lost` is what was known of the
+    session id, if others have had it since. `stale`: the agent does not know all of the transcript."""
     if lease is not None and not lease.held:
         return Entry.HELD
-    if opened is not None and opened.moved:
-        return Entry.STALE
-    return verdict(session_id, remembered, entered.seen, entered.home)
+    moved = lease is not None and lost is not None and lost.generation != lease.generation
+    return Entry.STALE if moved or stale else Entry.FRESH

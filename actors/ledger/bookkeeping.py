@@ -23,18 +23,16 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.ledger.coherence import TranscriptVersion
-from greenroom.messages import Beat, CloseBooks, Entered, EnterStore, RecordTurn
+from greenroom.messages import CallLedger, CloseBooks, Entered, EnterStore, RecordTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from greenroom.messages import StoreRequest
-
-__all__ = ["DURABILITIES", "Bookkeeping", "check_durability", "check_names"]
+__all__ = ["DURABILITIES", "Beat", "Bookkeeping", "check_durability", "check_names"]
 
 DURABILITIES = ("full", "normal", "off")
 
@@ -65,6 +63,15 @@ def check_durability(durability: str) -> None:
     if durability not in DURABILITIES:
         msg = f"durability must be one of {', '.join(map(repr, DURABILITIES))}, not {durability!r}"
         raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What the store writer writes unasked: this room lives. Answered with whether others may not have
+    thought otherwise meanwhile."""
+
+    ttl: float
+    """For how many seconds, unless it says so again."""
 
 
 class Bookkeeping:
@@ -104,11 +111,9 @@ class Bookkeeping:
             seen = self._peek(session_id)
         except Exception:
             return None
-        return (
-            None
-            if seen is None
-            else TranscriptVersion(seen[0], seen[1], finished, self._begun(session_id))
-        )
+        if seen is None:
+            return None
+        return TranscriptVersion(seen[0], seen[1], finished, self._begun(session_id))
 
     # On workers.
 
@@ -116,7 +121,11 @@ class Bookkeeping:
         """Look at a session id. Raises if the store does not know it, or cannot tell."""
         finished = self._finished(session_id)
         row = self.store.session(session_id)
-        return TranscriptVersion(row.version, bool(row.ended), finished, self._begun(session_id))
+        return self._seen(session_id, row.version, row.ended, finished)
+
+    def _seen(self, session_id: str, version: int, ended: object, finished: int) -> TranscriptVersion:
+        """What a look has shown. `finished` was counted before it; what was begun is counted after."""
+        return TranscriptVersion(version, bool(ended), finished, self._begun(session_id))
 
     def held_for(self, key: str, most: int = 20) -> Sequence[Any]:
         """What the store says of the session ids of a key: for people, so that an error says nothing."""
@@ -147,14 +156,10 @@ class Bookkeeping:
         results: list[Any] = [None] * len(requests)
         with self.store.transaction(durability=self._durability) as ledger:
             for at in order:
-                request = requests[at]
-                write: Callable[[Any, Any, Any], Any]
-                write = self._writers.get(request.__class__, Bookkeeping._call)
-                results[at] = write(self, ledger, request)
+                results[at] = self._write(ledger, requests[at])
         for at, request in enumerate(requests):
             if isinstance(request, EnterStore) and request.home is not None:
-                lease, seen = results[at].lease, results[at].seen
-                results[at] = Entered(lease=lease, seen=seen, home=self._read_home(request.home))
+                results[at] = replace(results[at], home=self._read_home(request.home))
         return results
 
     def _read_home(self, session_id: str | None) -> TranscriptVersion | None:
@@ -163,12 +168,26 @@ class Bookkeeping:
         except Exception:
             return None  # whether it has ended cannot be told
 
+    def _write(self, ledger: Any, request: Any) -> Any:
+        match request:
+            case EnterStore():
+                return self._enter(ledger, request)
+            case RecordTurn():
+                return self._record(ledger, request)
+            case CallLedger():
+                of = (request.session_id,) if request.session_id else ()
+                return getattr(ledger, request.verb)(*of, owner=self.owner, **request.values)
+            case Beat():
+                return self._beat(ledger, request)
+            case _:  # CloseBooks
+                ledger.retire(self.owner)
+                return True
+
     def _enter(self, ledger: Any, request: EnterStore) -> Entered:
         session_id = request.session_id
         finished = self._finished(session_id)
         lease = ledger.take(session_id, key=request.key, owner=self.owner)
-        seen = TranscriptVersion(lease.version, bool(lease.ended), finished, self._begun(session_id))
-        return Entered(lease=lease, seen=seen)
+        return Entered(lease=lease, seen=self._seen(session_id, lease.version, lease.ended, finished))
 
     def _record(self, ledger: Any, request: RecordTurn) -> TranscriptVersion | None:
         session_id = request.session_id
@@ -178,42 +197,21 @@ class Bookkeeping:
             version = ledger.leave(session_id, **mine)
         else:
             version = ledger.complete(session_id, generation=request.generation, **mine)
-        return (
-            None
-            if version is None
-            else TranscriptVersion(version, False, finished, self._begun(session_id))
-        )
+        return None if version is None else self._seen(session_id, version, False, finished)
 
-    def _call(self, ledger: Any, request: StoreRequest[Any]) -> Any:
-        """What is nothing but a call."""
-        told = {field.name: getattr(request, field.name) for field in fields(request)}  # type: ignore[arg-type]  # every message is a dataclass
-        of = (told.pop("session_id"),) if "session_id" in told else ()
-        return getattr(ledger, request.verb)(*of, owner=self.owner, **told)
-
-    def _beat(self, ledger: Any, request: Beat) -> bool:
+    def _beat(self, ledger: Any, beat: Beat) -> bool:
         host, pid, _ = self.owner.rsplit(":", 2)
-        lived = bool(ledger.beat(self.owner, ttl=request.ttl, host=host, pid=int(pid)))
+        lived = bool(ledger.beat(self.owner, ttl=beat.ttl, host=host, pid=int(pid)))
         if not lived and hasattr(ledger, "forget_rooms"):
             ledger.forget_rooms(LONG_DEAD)
         return lived
-
-    def _retire(self, ledger: Any, _: CloseBooks) -> bool:
-        ledger.retire(self.owner)
-        return True
-
-    _writers: ClassVar[dict[type, Callable[[Any, Any, Any], Any]]] = {
-        Beat: _beat,
-        CloseBooks: _retire,
-        EnterStore: _enter,
-        RecordTurn: _record,
-    }
 
 
 def _order(request: Any) -> tuple[int, str]:
     """First that the room lives, then sessions, last that it has nothing any more."""
     if isinstance(request, Beat):
         return 0, ""
-    return (2, "") if isinstance(request, CloseBooks) else (1, getattr(request, "session_id", ""))
+    return (2, "") if isinstance(request, CloseBooks) else (1, request.session_id)
 
 
 def _none(_: str) -> int:

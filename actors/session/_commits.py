@@ -12,12 +12,11 @@ from greenroom.actors.session.machine import CommitState
 from greenroom.actors.session.slow_work import SlowWork
 from greenroom.messages import (
     AgentRetained,
+    CallLedger,
     CommitEnded,
     CommitFailure,
     CommitStuck,
     CommitSucceeded,
-    IntendCommit,
-    RecordCommit,
     RetryCommit,
 )
 
@@ -175,8 +174,7 @@ class Commits:
         before = state.machine.generations.dirty
         effects = state.machine.commit_lost()
         if self._ledger is not None:
-            lost = before - state.machine.generations.dirty
-            effects = [*self._ledger.commit_lost(segment, lost), *effects]
+            self._ledger.commit_lost(segment, before - state.machine.generations.dirty)
         return effects
 
     def stuck(self, message: CommitStuck) -> list[Effect]:
@@ -243,14 +241,14 @@ class Commits:
         return self._state.machine.retry()
 
 
-def _entry(effect: effects_of.Commit) -> tuple[IntendCommit, RecordCommit] | None:
+def _entry(effect: effects_of.Commit) -> tuple[CallLedger[bool], CallLedger[bool]] | None:
     """What the ledger is told, before and after."""
     if effect.session_id is None:
         return None
-    mark = {"epoch": effect.epoch, "generation": effect.generation}
+    values = {"epoch": effect.epoch, "generation": effect.generation}
     return (
-        IntendCommit(session_id=effect.session_id, **mark),
-        RecordCommit(session_id=effect.session_id, **mark),
+        CallLedger(verb="intend", session_id=effect.session_id, values=values),
+        CallLedger(verb="commit", session_id=effect.session_id, values=values),
     )
 
 

@@ -44,6 +44,7 @@ from greenroom.messages import (
     Answered,
     BeginTurn,
     BuildEnded,
+    CallLedger,
     CloseSession,
     CommitEnded,
     CommitOutcome,
@@ -51,21 +52,15 @@ from greenroom.messages import (
     CommitStuck,
     CompleteElsewhere,
     DescribeSession,
-    DisclaimSession,
     DrainSession,
     EndTurn,
-    EnterAgain,
     EnterStore,
     EvictAgent,
     ExpireCommit,
     ExpireSession,
     ExpireTurn,
-    FailRecovery,
     ForceSession,
     GiveBackTurn,
-    HandOver,
-    LookAtLease,
-    PinLease,
     Reason,
     RecordTurn,
     RecoverSession,
@@ -73,7 +68,6 @@ from greenroom.messages import (
     ReleaseAnswered,
     ResourcesClosed,
     RetryCommit,
-    RetryRecord,
     SessionChanged,
     SessionDrained,
     SessionFailure,
@@ -603,6 +597,10 @@ class Session(Actor):
         self._perform(())
         return row
 
+    def look_at_ledger(self) -> None:
+        """The time has come for something that the session does only with a store."""
+        self._perform(self._ledger_there_is().look())
+
     # Commits.
 
     def _commit_session(self, message: CommitSession) -> CommitOutcome | None:
@@ -706,19 +704,16 @@ class Session(Actor):
         DescribeSession: _describe_session,
         DrainSession: _drain_session,
         EndTurn: _end_turn,
-        EnterAgain: heard_by(_ledger_there_is, Ledger.enter_again),
         EvictAgent: _evict_agent,
         ExpireCommit: _expire_commit,
         ExpireSession: _expire_session,
         ExpireTurn: _expire_turn,
         ForceSession: _force_session,
         GiveBackTurn: _give_back_turn,
-        LookAtLease: heard_by(_ledger_there_is, Ledger.look_at_lease),
         RecoverSession: heard_by(_ledger_there_is, Ledger.recover),
         ReleaseAgent: _release_agent,
         ResourcesClosed: heard_by(_agents, Agents.resources_closed),
         RetryCommit: heard_by(_commits, Commits.retry),
-        RetryRecord: heard_by(_ledger_there_is, Ledger.retry_record),
         StartCommit: _start_commit,
         TeardownEnded: heard_by(_agents, Agents.torn_down),
         UseSettings: _use_settings,
@@ -726,11 +721,8 @@ class Session(Actor):
     }
 
     _answers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
-        DisclaimSession: heard_by(_ledger_there_is, Ledger.disclaimed),
+        CallLedger: heard_by(_ledger_there_is, Ledger.called),
         EnterStore: heard_by(_ledger_there_is, Ledger.entered),
-        FailRecovery: heard_by(_ledger_there_is, Ledger.disclaimed),
-        HandOver: heard_by(_ledger_there_is, Ledger.handed_over),
-        PinLease: heard_by(_ledger_there_is, Ledger.pinned),
         RecordTurn: heard_by(_ledger_there_is, Ledger.recorded),
     }
 

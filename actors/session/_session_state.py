@@ -6,7 +6,9 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from greenroom.actors.ledger._bound_store import Fences
 from greenroom.actors.ledger._ledger import LedgerState
+from greenroom.actors.ledger.accounts import Accounts
 from greenroom.actors.session.machine import SessionMachine
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ class SessionState:
         self.key = key
         self.card = card
         self.machine = SessionMachine(has_store=owner is not None)
-        self.ledger = None if owner is None else LedgerState(key, owner)
+        self.ledger = None if owner is None else LedgerState(Accounts(key), Fences(owner))
         self.agents: dict[int, HeldAgent] = {}
         self.waiters: dict[BeginTurn, Waiter] | None = None
         self.committers: dict[CommitSession, Waiter] | None = None

@@ -13,6 +13,7 @@ from greenroom.actors.runtime._mailbox import HOLDER, Mailbox
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.simulation._faults import InjectedFault
 from greenroom.actors.simulation._waiting import SimulatedFuture
+from greenroom.messages import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +97,7 @@ class SimulatedMailbox(Mailbox):
     def handle(self, message: Any, future: Future[Any] | None) -> None:
         simulation = self.runtime
         simulation._note(f"{self} handles {describe(message)}")
-        if message.__class__ not in SPECIAL or message.__class__ is ProxyCall:
+        if message.__class__ not in SPECIAL or message.__class__ in (Call, ProxyCall):
             try:
                 simulation.fault_point("handler")
             except InjectedFault as fault:

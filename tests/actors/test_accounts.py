@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 
-from greenroom.actors.ledger.accounts import PINNED, Account, Accounts, Opened, judge, verdict
+from greenroom.actors.ledger.accounts import IN_DOUBT, PINNED, Account, Accounts, judge
 from greenroom.actors.ledger.coherence import Remembered, TranscriptVersion
 from greenroom.actors.session.machine import Place, SessionMachine
 from greenroom.actors.session.machine.effects import Entry
 from greenroom.messages import (
     BeginTurn,
-    DisclaimSession,
-    Entered,
+    CallLedger,
     EnterStore,
-    HandOver,
-    PinLease,
     RecordTurn,
 )
 
@@ -45,6 +42,18 @@ def accounts_of(*accounts: Account) -> Accounts:
 def account(session_id: str = "s", *, until: float = NOW + LINGER, **more: Any) -> Account:
     figures: dict[str, Any] = {"epoch": 3, "generation": 5, "committed": 5, "recorded": 5, **more}
     return Account(session_id, until=until, **figures)
+
+
+def call(verb: str, session_id: str, **values: Any) -> CallLedger[Any]:
+    return CallLedger(verb=verb, session_id=session_id, values=values)
+
+
+def is_disclaimed(request: Any) -> bool:
+    return isinstance(request, CallLedger) and request.verb == "disclaim"
+
+
+def pause_after(tries: int) -> float:
+    return float(tries)
 
 
 def turn_of(session_id: str) -> BeginTurn:
@@ -99,10 +108,10 @@ def test_the_record_of_one_that_is_not_has_none_unless_earlier_ones_are_unrecord
 
 
 def test_once_the_store_was_told_the_hold_lasts_from_when_it_was_asked() -> None:
-    kept = account(recorded=4, loose=True, tries=3, until=0.0)
+    kept = account(recorded=4, loose=True, tries=3, due=NOW + 1.0, until=0.0)
     kept.told(kept.record(None, completed=True, now=NOW, linger=LINGER))
     assert (kept.generation, kept.recorded, kept.until) == (6, 6, NOW + LINGER)
-    assert (kept.tries, kept.loose) == (0, False)
+    assert (kept.tries, kept.due, kept.loose) == (0, 0.0, False)
 
 
 def test_what_was_told_late_takes_nothing_back() -> None:
@@ -115,32 +124,55 @@ def test_what_was_told_late_takes_nothing_back() -> None:
 
 def test_what_could_not_be_told_is_told_after_one_pause_and_not_two() -> None:
     kept = account()
-    assert kept.not_told()
-    assert (kept.until, kept.loose, kept.tries) == (0.0, True, 1)
-    kept.timer = object()
-    assert not kept.not_told()
-    assert kept.tries == 1
+    kept.not_told(NOW, pause_after)
+    assert (kept.until, kept.loose, kept.tries, kept.due) == (0.0, True, 1, NOW + 1.0)
+    kept.not_told(NOW + 0.5, pause_after)
+    assert (kept.tries, kept.due) == (1, NOW + 1.0)
+    kept.not_told(NOW + 1.0, pause_after)
+    assert (kept.tries, kept.due) == (2, NOW + 3.0)
 
 
-def test_a_hold_is_pinned_once() -> None:
-    kept = account()
-    assert kept.pin() == PinLease(session_id="s", epoch=3)
-    assert kept.asked == 1
+def test_the_hold_of_a_turn_that_lasts_is_pinned_once() -> None:
+    kept, lasting = account(pin_at=NOW), machine(Place.IN_TURN, turn="s")
+    assert tidy(accounts_of(kept), lasting) == [call("pin", "s", epoch=3)]
+    assert (kept.asked, kept.pin_at) == (1, 0.0)
+    kept.heard()
     assert not kept.pinned(True, None)
-    assert (kept.asked, kept.until) == (0, PINNED)
-    assert kept.pin() is None
+    assert kept.until == PINNED
+    kept.pin_at = NOW
+    assert tidy(accounts_of(kept), lasting) == []
+
+
+@pytest.mark.parametrize(
+    ("pin_at", "place"),
+    [(0.0, Place.IN_TURN), (NOW + 0.1, Place.IN_TURN), (NOW, Place.RECORDING)],
+    ids=["not planned", "not yet", "over"],
+)
+def test_a_hold_is_not_pinned_before_its_time_or_when_the_turn_is_over(
+    pin_at: float, place: Place
+) -> None:
+    assert tidy(accounts_of(account(pin_at=pin_at)), machine(place, turn="s")) == []
+
+
+def test_a_hold_is_pinned_although_there_is_a_pause_before_the_store_is_told_something() -> None:
+    kept = account(pin_at=NOW, due=NOW + 10.0)
+    assert tidy(accounts_of(kept), machine(Place.IN_TURN, turn="s")) == [call("pin", "s", epoch=3)]
+
+
+def test_when_the_hold_would_have_been_pinned_has_no_say_in_when_the_store_is_told_again() -> None:
+    kept = account(pin_at=NOW + 0.5)
+    kept.not_told(NOW, pause_after)
+    assert (kept.tries, kept.due) == (1, NOW + 1.0)
 
 
 def test_a_hold_that_could_not_be_pinned_may_be_and_is_tried_again() -> None:
     kept = account()
-    kept.pin()
     assert kept.pinned(False, AWAY)
     assert kept.loose
 
 
 def test_a_hold_that_is_lost_shows_when_the_turn_ends() -> None:
     kept = account()
-    kept.pin()
     assert not kept.pinned(False, None)
     assert not kept.loose
     assert kept.until != PINNED
@@ -163,6 +195,15 @@ def test_an_account_is_that_of_its_epoch() -> None:
     assert accounts.get("t") is None
 
 
+def test_an_account_in_doubt_is_none_unless_it_is_asked_for() -> None:
+    accounts = Accounts("a")
+    in_doubt = accounts.doubt("s")
+    assert accounts.get("s") is accounts.get("s", 3) is None
+    assert accounts.get("s", IN_DOUBT) is in_doubt
+    assert accounts.in_use(machine(Place.IN_TURN, turn="s")) is None
+    assert accounts.shown("s") is None
+
+
 def test_the_account_in_use_is_that_of_the_turn_or_of_the_next() -> None:
     kept = account()
     accounts = accounts_of(kept)
@@ -179,7 +220,7 @@ def test_something_is_under_way_as_long_as_an_answer_is_to_come_or_the_store_to_
     assert accounts_of(account(asked=1)).under_way
     asking, doubting = Accounts("a"), Accounts("a")
     asking.take_over("s")
-    doubting.disclaim("s")
+    doubting.doubt("s")
     assert asking.under_way
     assert doubting.under_way
 
@@ -201,11 +242,19 @@ def test_an_answer_ends_the_doubt_about_a_session_id_if_it_says_who_has_it() -> 
     accounts = Accounts("a")
     accounts.enter("s", None)
     accounts.enter("s", None)
-    accounts.doubts["s"] = 2
+    in_doubt = accounts.doubt("s")
     accounts.heard_of("s", known=False)
-    assert (accounts.asked["s"], accounts.doubts) == (1, {"s": 2})
+    assert (accounts.asked["s"], accounts.by_id) == (1, {"s": in_doubt})
     accounts.heard_of("s", known=True)
-    assert ("s" in accounts.asked, accounts.doubts) == (False, {})
+    assert ("s" in accounts.asked, accounts.by_id) == (False, {})
+
+
+def test_an_answer_leaves_an_account_that_is_not_in_doubt() -> None:
+    kept = account()
+    accounts = accounts_of(kept)
+    accounts.enter("s", None)
+    accounts.heard_of("s", known=True)
+    assert accounts.get("s") is kept
 
 
 @pytest.mark.parametrize(
@@ -237,16 +286,14 @@ def test_a_turn_begins_at_once_while_the_hold_has_half_its_time_left(until: floa
 
 def test_a_lease_opens_an_account() -> None:
     accounts = Accounts("a")
-    opened = accounts.open(Lease())
-    assert (opened.anew, opened.lost) == (True, None)
+    assert accounts.open(Lease()) == (True, None)
     assert accounts.by_id == {"s": account(until=PINNED)}
 
 
 def test_a_lease_of_the_same_epoch_keeps_the_account() -> None:
     kept = account(loose=True)
     accounts = accounts_of(kept)
-    opened = accounts.open(Lease())
-    assert (opened.anew, opened.lost) == (False, None)
+    assert accounts.open(Lease()) == (False, None)
     assert accounts.get("s") is kept
     assert kept.until == PINNED
 
@@ -254,8 +301,9 @@ def test_a_lease_of_the_same_epoch_keeps_the_account() -> None:
 def test_a_lease_of_another_epoch_closes_what_was_known() -> None:
     kept = account(epoch=2)
     accounts = accounts_of(kept)
-    opened = accounts.open(Lease())
-    assert (opened.anew, opened.lost) == (True, kept)
+    assert accounts.open(Lease()) == (True, kept)
+    assert accounts.get("s", 3) is not None
+    accounts.lose(kept)
     assert accounts.last is kept
     assert accounts.get("s", 3) is not None
 
@@ -310,7 +358,7 @@ def test_what_nobody_here_answers_for_is_handed_over_when_there_is_no_agent(plac
     kept, of = account(generation=5, committed=4), machine(place)
     of.resume("s", 3, generation=5, committed=4, intended=0)
     requests = tidy(accounts_of(kept), of)
-    assert requests == ([HandOver(session_id="s", epoch=3)] if place is Place.EMPTY else [])
+    assert requests == ([call("hand_over", "s", epoch=3)] if place is Place.EMPTY else [])
     assert kept.asked == len(requests)
 
 
@@ -327,7 +375,7 @@ def test_an_account_that_something_is_under_way_for_is_left_alone(busy: str) -> 
     accounts = accounts_of(kept)
     of = machine(Place.IN_TURN, turn="s") if busy == "in use" else machine()
     kept.asked = int(busy == "asked about")
-    kept.timer = object() if busy == "paused" else None
+    kept.due = NOW + 0.1 if busy == "paused" else 0.0
     if busy == "asked for":
         accounts.enter("s", None)
     assert tidy(accounts, of, recovering={"s"} if busy == "recovered" else ()) == []
@@ -340,28 +388,42 @@ def test_an_account_that_something_is_under_way_for_is_left_alone(busy: str) -> 
 def test_what_may_have_been_given_is_given_back_unless_it_is_known() -> None:
     kept = account()
     accounts = accounts_of(kept)
-    assert accounts.doubt("s") == []
+    assert accounts.doubt("s") is kept
     assert kept.loose
-    assert accounts.doubt("t") == [DisclaimSession(session_id="t", key="a")]
-    assert accounts.doubts == {"t": 0}
+    accounts.doubt("t")
+    in_use = machine(Place.IN_TURN, turn="s")
+    assert tidy(accounts, in_use) == [call("disclaim", "t", key="a")]
+    assert tidy(accounts, in_use) == []  # once
 
 
 def test_what_is_asked_for_again_is_not_given_back() -> None:
     accounts = Accounts("a")
     accounts.enter("s", None)
-    assert accounts.disclaim("s") == []
-    assert accounts.doubts == {"s": 0}
+    accounts.doubt("s")
+    assert tidy(accounts, machine()) == []
+    accounts.heard_of("s", known=False)
+    assert tidy(accounts, machine()) == [call("disclaim", "s", key="a")]
+
+
+def test_what_is_lost_is_in_doubt_and_its_figures_are_shown() -> None:
+    kept = account()
+    accounts = accounts_of(kept)
+    accounts.lose(kept)
+    assert accounts.get("s") is None
+    assert accounts.shown("s") is kept
+    assert tidy(accounts, machine()) == [call("disclaim", "s", key="a")]
 
 
 def test_giving_back_is_tried_until_the_store_knows() -> None:
     accounts = Accounts("a")
-    accounts.disclaim("s")
-    assert accounts.disclaimed("s", AWAY) == 1
-    accounts.disclaim("s")
-    assert accounts.disclaimed("s", AWAY) == 2
-    assert accounts.disclaimed("s", None) is None
-    assert accounts.doubts == {}
-    assert accounts.disclaimed("s", AWAY) is None  # it is known meanwhile
+    in_doubt = accounts.doubt("s")
+    for tries in (1, 2):
+        assert tidy(accounts, machine()) == [call("disclaim", "s", key="a")]
+        in_doubt.heard()
+        in_doubt.not_told(NOW, lambda _: 0.0)
+        assert in_doubt.tries == tries
+    accounts.close(in_doubt)
+    assert (accounts.by_id, accounts.last) == ({}, None)
 
 
 # For people.
@@ -388,37 +450,24 @@ def test_a_session_is_held_until_it_is_not_for_sure() -> None:
 # Verdicts.
 
 
-def remembering(version: int) -> Remembered:
-    remembered = Remembered("s")
-    remembered.remember("s", TranscriptVersion(version, False))
-    return remembered
-
-
 def test_an_agent_is_stale_if_others_wrote_to_its_transcript() -> None:
-    assert verdict("s", None, TranscriptVersion(1, False), None) is Entry.FRESH
-    assert verdict("s", remembering(1), TranscriptVersion(1, False), None) is Entry.FRESH
-    assert verdict("s", remembering(1), TranscriptVersion(2, False), None) is Entry.STALE
+    assert judge(None, None, stale=False) is Entry.FRESH
+    assert judge(None, None, stale=True) is Entry.STALE
+    assert judge(Lease(), None, stale=True) is Entry.STALE
+    assert judge(Lease(), None, stale=False) is Entry.FRESH
 
 
-def test_what_another_room_holds_is_held_whatever_the_agent_knows() -> None:
-    entered = Entered(lease=Lease(held=False), seen=TranscriptVersion(2, False))
-    assert judge("s", remembering(1), entered, None) is Entry.HELD
+@pytest.mark.parametrize("stale", [False, True])
+def test_what_another_room_holds_is_held_whatever_the_agent_knows(stale: bool) -> None:
+    assert judge(Lease(held=False), None, stale=stale) is Entry.HELD
 
 
 @pytest.mark.parametrize(("generation", "entry"), [(5, Entry.FRESH), (4, Entry.STALE)])
 def test_an_agent_is_stale_if_others_completed_turns_of_its_session(
     generation: int, entry: Entry
 ) -> None:
-    accounts = accounts_of(account(epoch=2, generation=generation))
-    entered = Entered(lease=Lease(generation=5), seen=TranscriptVersion(1, False))
-    assert judge("s", remembering(1), entered, accounts.open(entered.lease)) is entry
-
-
-def test_the_transcript_decides_where_nothing_was_lost() -> None:
-    entered = Entered(lease=Lease(), seen=TranscriptVersion(2, False))
-    assert judge("s", remembering(1), entered, Opened(anew=True)) is Entry.STALE
-    assert judge("s", remembering(2), entered, Opened(anew=False)) is Entry.FRESH
-    assert judge("s", remembering(2), Entered(seen=TranscriptVersion(2, False)), None) is Entry.FRESH
+    lost = account(epoch=2, generation=generation)
+    assert judge(Lease(generation=5), lost, stale=False) is entry
 
 
 # Any order.
@@ -434,30 +483,30 @@ def test_whatever_the_store_answers_everything_is_told_in_the_end(seed: int) -> 
     trouble = 20
     for _ in range(200):
         pending += tidy(accounts, of)
-        told = [request.session_id for request in pending if not isinstance(request, DisclaimSession)]
+        told = [request.session_id for request in pending]
         assert len(told) == len(set(told))
         for kept in accounts.by_id.values():
-            kept.timer = kept.timer if chance.random() < 0.5 else None  # its pause is over
+            kept.due = kept.due if chance.random() < 0.5 else 0.0  # its pause is over
         if not pending:
             continue
         request = pending.pop(chance.randrange(len(pending)))
         trouble -= 1
         error = AWAY if trouble > 0 and chance.random() < 0.5 else None
-        kept_now = accounts.get(request.session_id, getattr(request, "epoch", None))
-        if isinstance(request, DisclaimSession):
-            again = accounts.disclaimed(request.session_id, error)
-            pending += [] if again is None else accounts.disclaim(request.session_id)
-        elif kept_now is not None:
-            kept_now.heard()
-            if error is not None:
-                kept_now.timer = object() if kept_now.not_told() else kept_now.timer
-            elif chance.random() < 0.2:
-                accounts.close(kept_now)  # it is lost
-                pending += accounts.disclaim(request.session_id)
-                done.add(request.session_id)
-            else:
-                kept_now.told(request)
-                done.add(request.session_id)
+        epoch = IN_DOUBT if is_disclaimed(request) else request.epoch
+        kept_now = accounts.get(request.session_id, epoch)
+        if kept_now is None:
+            continue
+        kept_now.heard()
+        if error is not None:
+            kept_now.not_told(NOW, pause_after)
+        elif is_disclaimed(request):
+            accounts.close(kept_now)
+        elif chance.random() < 0.2:
+            accounts.lose(kept_now)
+            done.add(request.session_id)
+        else:
+            kept_now.told(request)
+            done.add(request.session_id)
     assert done == set("stu")
     assert accounts.by_id == {}
     assert not accounts.under_way

@@ -13,21 +13,9 @@ import pytest
 
 from greenroom import LostOwnership
 from greenroom.actors.ledger._bound_store import MOST_FENCES, BoundStore, Fence, Fences
-from greenroom.actors.ledger.bookkeeping import Bookkeeping, check_durability, check_names
+from greenroom.actors.ledger.bookkeeping import Beat, Bookkeeping, check_durability, check_names
 from greenroom.actors.ledger.coherence import TranscriptVersion
-from greenroom.messages import (
-    Beat,
-    CloseBooks,
-    DisclaimSession,
-    EnterStore,
-    FailRecovery,
-    FindOrphans,
-    HandOver,
-    IntendCommit,
-    PinLease,
-    RecordCommit,
-    RecordTurn,
-)
+from greenroom.messages import CallLedger, CloseBooks, EnterStore, RecordTurn
 from greenroom.store import Store, UnknownSession, open_store
 from tests.actors.actors import PATIENCE
 
@@ -95,6 +83,10 @@ class Ledger(OnlySessions):
             return 9 if name in ("complete", "leave") else [] if name == "orphans" else True
 
         return write
+
+
+def call(verb: str, session_id: str = "", **values: Any) -> CallLedger[Any]:
+    return CallLedger(verb=verb, session_id=session_id, values=values)
 
 
 @pytest.fixture
@@ -222,9 +214,9 @@ def test_everything_is_written_in_one_transaction_in_order_of_sessions() -> None
         [
             RecordTurn(session_id="b", epoch=1, generation=4, linger=2.0),
             RecordTurn(session_id="a", epoch=2, generation=1, linger=2.0),
-            IntendCommit(session_id="b", epoch=1, generation=4),
+            call("intend", "b", epoch=1, generation=4),
             RecordTurn(session_id="a", epoch=2, generation=2, linger=2.0),
-            PinLease(session_id="b", epoch=1),
+            call("pin", "b", epoch=1),
         ]
     )
 
@@ -252,18 +244,18 @@ def test_each_request_is_what_the_ledger_is_told() -> None:
     books = Bookkeeping(store)
     mine = {"owner": books.owner, "epoch": 3}
     requests: list[Any] = [
-        Beat(ttl=12.0),
-        FindOrphans(limit=5),
+        Beat(12.0),
+        call("orphans", limit=5),
         CloseBooks(),
         EnterStore(session_id="s", key="a"),
-        PinLease(session_id="s", epoch=3),
+        call("pin", "s", epoch=3),
         RecordTurn(session_id="s", epoch=3, generation=None, linger=2.0),
         RecordTurn(session_id="s", epoch=3, generation=7, linger=2.0),
-        IntendCommit(session_id="s", epoch=3, generation=7),
-        RecordCommit(session_id="s", epoch=3, generation=7),
-        FailRecovery(session_id="s", epoch=3, problem="no", pause=2.0, most=10),
-        HandOver(session_id="s", epoch=3),
-        DisclaimSession(session_id="s", key="a"),
+        call("intend", "s", epoch=3, generation=7),
+        call("commit", "s", epoch=3, generation=7),
+        call("fail", "s", epoch=3, problem="no", pause=2.0, most=10),
+        call("hand_over", "s", epoch=3),
+        call("disclaim", "s", key="a"),
     ]
     for request in requests:
         books.write([request])
@@ -292,8 +284,8 @@ def test_that_the_room_lives_is_written_first_and_that_it_has_nothing_any_more_l
     requests: list[Any] = [
         RecordTurn(session_id="s", epoch=1, generation=1, linger=2.0),
         CloseBooks(),
-        FindOrphans(limit=1),
-        Beat(ttl=12.0),
+        call("orphans", limit=1),
+        Beat(12.0),
     ]
     assert Bookkeeping(store).write(requests) == [TranscriptVersion(9, False), True, [], True]
     assert [entry[0] for entry in store.log[1:-1]] == ["beat", "orphans", "complete", "retire"]

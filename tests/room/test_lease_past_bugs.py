@@ -10,6 +10,7 @@ import pytest
 
 from greenroom import Greenroom, NotRecorded, SessionFailed, StoreAway
 from greenroom.actors import ManualClock, Session
+from greenroom.actors.ledger.accounts import IN_DOUBT
 from greenroom.messages import EnterStore, RecordTurn
 from greenroom.store import open_store
 from tests.crash.databases import sqlite_url
@@ -72,7 +73,10 @@ def wait_open(store: Moody) -> None:
 def doubts_of(room: Greenroom) -> int | None:
     """How often the store was told in vain that `a` is not wanted. `None`: nobody knows of it."""
     ref: Any = room._line.find("a")
-    return None if ref is None else ref.actor_inbox.actor._state.ledger.accounts.doubts.get("a", 0)
+    if ref is None:
+        return None
+    in_doubt = ref.actor_inbox.actor._state.ledger.accounts.get("a", IN_DOUBT)
+    return 0 if in_doubt is None else int(in_doubt.tries)
 
 
 # What keeps a session in the middle of a turn.
@@ -148,7 +152,7 @@ def test_after_an_absence_of_the_store_nothing_is_taken_before_the_room_lives_ag
     hesitant.trouble = Away("no route")
     clock.advance(6.0)
     writer: Any = room._context.writer
-    until(lambda: not writer.actor_inbox.actor._state.beaten, "a beat that did not reach it")
+    until(lambda: not writer.actor_inbox.actor._queue.beaten, "a beat that did not reach it")
     hesitant.trouble = None
     hesitant.real._engine.clock_shift = 20.0  # that was a long time for the database
     held = stage.cast.hold(room, "a")

@@ -24,6 +24,7 @@ from greenroom import (
     TurnTimeout,
 )
 from greenroom.actors import ManualClock
+from greenroom.actors.ledger.accounts import IN_DOUBT
 from greenroom.actors.session.machine import Place
 from greenroom.messages import OwnershipLost, StoreFailure
 from greenroom.store import Store, UnknownSession, open_store
@@ -614,7 +615,8 @@ def test_a_turn_that_begins_while_the_session_is_being_given_back_keeps_it(stage
     with pytest.raises(StoreAway):
         touch(room, "a")
     session: Any = room._context.cards["a"].ref.actor_inbox.actor
-    until(lambda: session._state.ledger.accounts.doubts.get("a") == 1, "a try to give it back, in vain")
+    accounts = session._state.ledger.accounts
+    until(lambda: accounts.get("a", IN_DOUBT).tries == 1, "a try to give it back, in vain")
     store.trouble = None
     taking = store.at["take"] = stage.cast.gate()
     held = stage.cast.start(room, "a")

@@ -94,7 +94,7 @@ def test_a_turn_that_timed_out_at_the_time_of_a_retry_does_not_take_its_place(st
     waiting = stage.cast.start(room, "a", timeout=20.0)
     taking.wait_reached()
     clock.advance(13.0)  # it is time to tell the store again, and the session is wanted
-    until(lambda: ledger_of(room).accounts.by_id["a"].timer is None, "the retry")
+    until(lambda: ledger_of(room).timer is None, "the retry")
     clock.advance(7.1)
     assert isinstance(waiting.outcome(), TurnTimeout)
     taking.open()

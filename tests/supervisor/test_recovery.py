@@ -524,8 +524,8 @@ def test_without_a_ledger_nothing_is_recovered(world: World) -> None:
 
 
 HANDLED = [
-    "LookForOrphans",
-    "Answered(FindOrphans)",
+    "look_now_and_again()",
+    "Answered(CallLedger)",
     "Answered(OpenSession)",
     "Answered(RecoverSession)",
 ]
@@ -559,10 +559,10 @@ def test_a_crash_of_the_one_who_recovers_forgets_nothing(message: str) -> None:
         assert sorted(world.committed) == [(f"s{number}", 2) for number in range(6)]
         assert room.stats().recovered == 6
         assert sim.stats().restarts == 2
-        looks = sim.trace.count("handles LookForOrphans")
+        looks = sim.trace.count("handles look_now_and_again()")
         sim.run(60.0)
         # One timer, and not one more for each incarnation.
-        assert sim.trace.count("handles LookForOrphans") == looks + 6
+        assert sim.trace.count("handles look_now_and_again()") == looks + 6
 
 
 @pytest.mark.parametrize("message", HANDLED)

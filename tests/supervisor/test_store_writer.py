@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from greenroom import Policy, RoomClosed
-from greenroom.actors import AgentHooks, ManualClock, RoomContext, Runtime, WorkTimedOut
+from greenroom.actors import (
+    AgentHooks,
+    ManualClock,
+    RoomContext,
+    Runtime,
+    WorkNotBegun,
+    WorkTimedOut,
+)
 from greenroom.actors.ledger.bookkeeping import Bookkeeping
 from greenroom.actors.simulation import InjectedFault, Simulation
-from greenroom.messages import (
-    CloseBooks,
-    EnterStore,
-    FindOrphans,
-    IntendCommit,
-    PinLease,
-    RecordTurn,
-)
+from greenroom.messages import CallLedger, CloseBooks, EnterStore, RecordTurn
 from greenroom.supervisor import RootSupervisor
-from greenroom.supervisor.store_writer import MOST_AT_ONCE, StoreHangs, StoreWriter
+from greenroom.supervisor.store_writer import MOST_AT_ONCE, StoreHangs, StoreWriter, WriteQueue
 from tests.actors.actors import PATIENCE, Gate
 from tests.room.agents import until
 from tests.simulation.shelf import Away, Row, Shelf
@@ -162,8 +162,118 @@ def record(session_id: str, generation: int, epoch: int = 1) -> RecordTurn:
     return RecordTurn(session_id=session_id, epoch=epoch, generation=generation, linger=2.0)
 
 
+def call(verb: str, session_id: str = "", **values: Any) -> CallLedger[Any]:
+    return CallLedger(verb=verb, session_id=session_id, values=values)
+
+
 def got(future: Future[Any]) -> Any:
     return future.get(timeout=PATIENCE)
+
+
+# What is decided, without an actor.
+
+TTL = 15.0
+
+
+def queue_of(*session_ids: str) -> WriteQueue:
+    """One that beat a moment ago."""
+    queue = WriteQueue(beaten_at=0.0)
+    for session_id in session_ids:
+        assert queue.add(enter(session_id), None)
+    return queue
+
+
+def taken(queue: WriteQueue, now: float = 1.0) -> list[str]:
+    """What goes into the next transaction."""
+    entries = queue.next_transaction(now, TTL)
+    return [getattr(request, "session_id", "beat") for request, _ in entries]
+
+
+def told(queue: WriteQueue, error: BaseException | None = None, number: int | None = None) -> list[str]:
+    """Who is told of the end of the last transaction."""
+    entries = queue.written(queue.number if number is None else number, error)
+    return [getattr(request, "session_id", "beat") for request, _ in entries]
+
+
+def test_there_is_one_transaction_at_a_time() -> None:
+    queue = queue_of("s1")
+    assert taken(queue) == ["s1"]
+    assert queue.add(enter("s2"), None)
+    assert taken(queue) == []
+    assert told(queue) == ["s1"]
+    assert taken(queue) == ["s2"]
+
+
+@pytest.mark.parametrize(
+    ("beaten_at", "due", "beats"),
+    [(0.0, False, False), (0.0, True, True), (None, False, True), (-4.1, False, True)],
+    ids=["lately", "now", "never", "too long ago"],
+)
+def test_a_transaction_begins_with_a_beat_if_one_is_due(
+    beaten_at: float | None, due: bool, beats: bool
+) -> None:
+    """Nothing is taken by a room that has not said for so long that it lives."""
+    queue = queue_of("s1")
+    queue.beaten_at, queue.beat_due = beaten_at, due
+    assert taken(queue) == (["beat", "s1"] if beats else ["s1"])
+    assert not queue.beat_due
+
+
+def test_nothing_is_written_for_nobody_unless_a_beat_is_due() -> None:
+    queue = WriteQueue()
+    assert taken(queue) == []
+    queue.beat_due = True
+    assert taken(queue) == ["beat"]
+
+
+def test_those_that_failed_together_go_singly_and_a_beat_by_itself() -> None:
+    queue = queue_of("s1", "s2")
+    assert taken(queue) == ["s1", "s2"]
+    assert queue.add(enter("s3"), None)
+    assert queue.add(enter("s4"), None)
+    assert told(queue, ValueError("bad")) == []
+    assert taken(queue) == ["s1"]
+    queue.beat_due = True
+    assert told(queue, ValueError("bad")) == ["s1"]
+    assert taken(queue) == ["beat"]
+    assert told(queue) == ["beat"]
+    assert taken(queue) == ["s2"]
+    assert told(queue) == ["s2"]
+    assert taken(queue) == ["s3", "s4"]
+
+
+def test_those_whom_the_store_could_not_be_reached_for_are_told_so() -> None:
+    queue = queue_of("s1", "s2")
+    taken(queue)
+    assert told(queue, Away("no route")) == ["s1", "s2"]
+
+
+def test_what_waits_behind_a_write_that_hangs_is_told_so_until_it_comes_back() -> None:
+    queue = queue_of("s1", "s2")
+    taken(queue)
+    assert queue.add(enter("s3"), None)
+    assert queue.add(enter("s2"), None)
+    assert told(queue, WorkTimedOut("stuck")) == ["s1", "s2", "s2"]
+    assert not queue.add(enter("s1"), None)
+    assert taken(queue) == ["s3"]
+    assert told(queue, number=1) == []  # the late one is nobody's
+    assert queue.add(enter("s1"), None)
+    assert told(queue) == ["s3"]
+
+
+def test_what_was_never_begun_does_not_hang() -> None:
+    queue = queue_of("s1")
+    taken(queue)
+    assert told(queue, WorkNotBegun("no worker")) == ["s1"]
+    assert queue.add(enter("s1"), None)
+
+
+def test_a_transaction_that_has_ended_is_not_given_up_afterwards() -> None:
+    queue = queue_of("s1")
+    taken(queue)
+    assert told(queue) == ["s1"]
+    assert told(queue, WorkTimedOut("stuck")) == []
+    assert queue.add(enter("s1"), None)
 
 
 # Group commit.
@@ -201,13 +311,13 @@ def test_a_transaction_has_its_sessions_sorted_and_each_in_order_of_asking(desk:
         got(desk.ask(enter(session_id)))
     before = len(desk.written())
     writing = desk.gate(before + 1)
-    first = desk.ask(FindOrphans(limit=1))
+    first = desk.ask(call("orphans", limit=1))
     writing.wait_reached()
 
     asked = [
         desk.ask(record("s2", 1)),
         desk.ask(record("s1", 1)),
-        desk.ask(PinLease(session_id="s2", epoch=1)),
+        desk.ask(call("pin", "s2", epoch=1)),
         desk.ask(record("s1", 2)),
         desk.ask(record("s2", 2)),
     ]
@@ -384,7 +494,7 @@ def test_it_says_at_once_that_the_room_lives_and_then_three_times_for_every_leas
 
     for number in range(2, 6):
         desk.clock.advance(4.9)
-        got(desk.ask(FindOrphans(limit=1)))  # whatever was to be written before this is
+        got(desk.ask(call("orphans", limit=1)))  # whatever was to be written before this is
         assert beats(desk) == number - 1
         desk.clock.advance(0.1)
         until(lambda number=number: beats(desk) == number, f"beat {number}")  # type: ignore[misc]
@@ -419,10 +529,10 @@ def test_that_the_store_is_away_and_comes_back_is_logged_once(
         for _ in range(3):
             desk.clock.advance(5.0)
             with pytest.raises(Away):
-                got(desk.ask(FindOrphans(limit=1)))
+                got(desk.ask(call("orphans", limit=1)))
         desk.store.trouble = None
         desk.clock.advance(5.0)
-        assert got(desk.ask(FindOrphans(limit=1))) == []
+        assert got(desk.ask(call("orphans", limit=1))) == []
 
     assert caplog.messages == [
         "The store cannot be reached: Away: no route",
@@ -462,7 +572,7 @@ def test_after_the_books_are_closed_nothing_is_written_and_everybody_else_is_ref
     assert desk.store.rows["s1"].owner is None
     assert desk.store.rooms == {}
 
-    for request in (enter("s1"), record("s1", 1), FindOrphans(limit=1)):
+    for request in (enter("s1"), record("s1", 1), call("orphans", limit=1)):
         with pytest.raises(RoomClosed):
             got(desk.ask(request))
     desk.clock.advance(60.0)
@@ -480,7 +590,7 @@ def test_what_was_asked_before_the_books_are_closed_is_still_written(desk: Desk)
     writing.wait_reached()
 
     recorded = desk.ask(record("s1", 1))
-    intended = desk.ask(IntendCommit(session_id="s1", epoch=1, generation=1))
+    intended = desk.ask(call("intend", "s1", epoch=1, generation=1))
     closed = desk.ask(CloseBooks())
     with pytest.raises(RoomClosed):
         got(desk.ask(enter("s3")))
@@ -521,7 +631,7 @@ class Clumsy(Simulation):
 
 
 @pytest.mark.parametrize("failures", [1, 2])
-@pytest.mark.parametrize("what", ["StoreWritten", "RenewLeases"])
+@pytest.mark.parametrize("what", ["written()", "RenewLeases"])
 def test_a_crash_of_the_store_writer_loses_no_request(what: str, failures: int) -> None:
     """Invariant 5: those who wait, and those who are being written, are answered all the same."""
     with Clumsy(7, haste=0.0) as sim:
@@ -549,7 +659,7 @@ def test_a_store_writer_that_cannot_hear_of_a_write_answers_without_it_and_goes_
         store.clock = sim.clock
         writer = open_office(sim, store, lease_ttl=15.0)
         sim.run(1.0)
-        sim.fails_on, sim.failures = "StoreWriter#2 handles StoreWritten", 4
+        sim.fails_on, sim.failures = "StoreWriter#2 handles written()", 4
         lost = writer.ask(enter("s1"), block=False)
         waiting = writer.ask(enter("s2"), block=False)
         sim.run(12.0)
@@ -567,7 +677,7 @@ def test_a_crash_after_the_books_were_closed_opens_them_not_again() -> None:
         store.clock = sim.clock
         writer = open_office(sim, store, lease_ttl=15.0)
         sim.run(1.0)
-        sim.fails_on, sim.failures = "StoreWriter#2 handles StoreWritten", 1
+        sim.fails_on, sim.failures = "StoreWriter#2 handles written()", 1
         assert writer.ask(CloseBooks()) is True
         assert sim.stats().restarts == 1
         sim.run(60.0)
