@@ -14,6 +14,7 @@ When there is nobody left to ask, the room is closed, and says why.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,7 +22,7 @@ import pykka
 
 from greenroom.actors import GreenroomError, NotRecorded, RoomClosed, RuntimeClosed
 from greenroom.actors.session.slow_work import SlowWork
-from greenroom.messages import BuildHere, GiveBackTurn, OpenSession, WithdrawTurn
+from greenroom.messages import BuildHere, OpenSession, WithdrawTurn
 
 if TYPE_CHECKING:
     from greenroom.actors import ActorRef, RoomContext
@@ -142,14 +143,14 @@ class RoomCalls:
             self._insist(session, end, error)
         except BaseException:
             # Cancelled: whatever the answer will be, nobody hears it.
-            _tell(session, GiveBackTurn(end=end))
+            _tell(session, dataclasses.replace(end, insists=True))
             raise
         return None
 
     def _insist(self, session: ActorRef[Session] | None, end: EndTurn, error: Exception) -> None:
         """The session could not handle it, and said so. As a notice, it is its supervisor's business:
         the session is restarted, and does not get away without handling it."""
-        _tell(session, GiveBackTurn(end=end))
+        _tell(session, dataclasses.replace(end, insists=True))
         books = self._context.books
         if books is not None and books.ledger and end.completed:
             msg = "the turn is given back, but whether it was recorded could not be learned"

@@ -8,8 +8,8 @@ Who sends what to whom:
 
     caller ──────── BeginTurn, EndTurn, CommitSession, EvictAgent, CloseSession … ──> session
     session ─────── SessionChanged, ReleaseAnswered, SessionStopped, events ────────> supervisor
-    supervisor ──── ReleaseAgent, CloseSession, DrainSession, ForceSession … ───────> session
-    slow work ───── BuildEnded, CommitEnded, CommitStuck, TeardownEnded … ──────────> its session
+    supervisor ──── ReleaseAgent, CloseSession, DrainSession … ─────────────────────> session
+    slow work ───── BuildEnded, StartCommit, CommitEnded, TeardownEnded … ──────────> its session
     session ─────── EnterStore, RecordTurn, IntendCommit, RecordCommit … ───────────> store writer
     caller ──────── OpenSession, SweepRoom, Configure, DrainRoom, GetStats … ───────> supervisor
 """
@@ -59,7 +59,6 @@ from greenroom.messages._protocol import Notice, Request, message
 from greenroom.messages._reason import Reason
 from greenroom.messages._runtime import Answered, Call, ChildFailed, StopActor
 from greenroom.messages._session import (
-    AbandonSession,
     AdoptAgent,
     BeginTurn,
     BuildEnded,
@@ -68,20 +67,11 @@ from greenroom.messages._session import (
     CommitEnded,
     CommitOutcome,
     CommitSession,
-    CommitStuck,
-    CompleteElsewhere,
     DescribeSession,
     DrainSession,
     EndTurn,
     EvictAgent,
-    ExpireCommit,
-    ExpireSession,
-    ExpireTurn,
-    ForceSession,
-    GiveBackTurn,
     ReleaseAgent,
-    ResourcesClosed,
-    RetryCommit,
     SessionRow,
     StartCommit,
     TeardownEnded,
@@ -116,7 +106,6 @@ from greenroom.messages._supervisor import (
 )
 
 __all__ = [
-    "AbandonSession",
     "AdoptAgent",
     "AgentBuilt",
     "AgentClosed",
@@ -137,9 +126,7 @@ __all__ = [
     "CommitFailure",
     "CommitOutcome",
     "CommitSession",
-    "CommitStuck",
     "CommitSucceeded",
-    "CompleteElsewhere",
     "Configure",
     "CountAgents",
     "DescribeSession",
@@ -155,15 +142,10 @@ __all__ = [
     "Event",
     "EventsAnnounced",
     "EvictAgent",
-    "ExpireCommit",
-    "ExpireSession",
-    "ExpireTurn",
     "FailRecovery",
     "FindOrphans",
     "FlushEvents",
-    "ForceSession",
     "GetStats",
-    "GiveBackTurn",
     "GoOnSweeping",
     "HandOver",
     "HoldBounds",
@@ -188,8 +170,6 @@ __all__ = [
     "ReleaseAnswered",
     "RenewLeases",
     "Request",
-    "ResourcesClosed",
-    "RetryCommit",
     "RetryRecord",
     "RoomStats",
     "SessionChanged",

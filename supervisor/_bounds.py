@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from greenroom.actors import RuntimeClosed
 from greenroom.messages import (
-    ExpireSession,
     GoOnSweeping,
     HoldBounds,
     MemoryGivenBack,
@@ -119,7 +118,7 @@ class SupervisorBounds(SupervisorBooks):
         state.asked[key] = state.requests
         return state.requests
 
-    def _send_request(self, key: str, request: ReleaseAgent | ExpireSession) -> None:
+    def _send_request(self, key: str, request: ReleaseAgent) -> None:
         card = self._context.cards.get(key)
         if card is None or not self._deliver(card.ref, request):
             self._answered(key, request.number, accepted=False)
@@ -212,7 +211,8 @@ class SupervisorBounds(SupervisorBooks):
             return False
         keys, more = self._expiry.due(self.runtime.clock(), ttl, self._context.cards)
         for key in keys:
-            self._send_request(key, ExpireSession(number=self._number(key)))
+            request = ReleaseAgent(number=self._number(key), reason=Reason.SESSION_EXPIRED)
+            self._send_request(key, request)
         return more
 
     def _watch_expiry(self) -> None:

@@ -7,14 +7,12 @@ from typing import Any
 
 from greenroom.actors.runtime._answers import ask_and_hear
 from greenroom.messages import (
-    AbandonSession,
     Answered,
     CloseBooks,
     DrainDeadline,
     DrainReport,
     DrainRoom,
     DrainSession,
-    ForceSession,
     SessionDrained,
 )
 from greenroom.supervisor._bounds import SupervisorBounds
@@ -61,10 +59,10 @@ class SupervisorDrain(SupervisorBounds):
         if self._state.drain is None or self._state.report is not None:
             return
         if message.stage == FORCE:
-            self._tell_pending(ForceSession())
+            self._tell_pending(DrainSession(deadline=self._state.drain.deadline, force=True))
             self._look_whether_drained()
         elif message.stage == ABANDON:
-            self._tell_pending(AbandonSession())
+            self._tell_pending(DrainSession(deadline=self._state.drain.deadline, abandon=True))
             self._look_whether_drained()
         elif message.stage == REPORT:
             self._report(self._state.drain)

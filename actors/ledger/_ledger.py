@@ -162,7 +162,7 @@ class Ledger:
 
     def _remembered(self) -> Remembered | None:
         """What the agent in its place knows of its transcripts."""
-        held = self._state.agents.get(self._state.machine.agent)
+        held = self._state.held(self._state.machine.agent)
         return None if held is None else held.remembered
 
     def _store_failed(self, session_id: str, what: str, error: BaseException | None) -> None:

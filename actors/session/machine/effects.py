@@ -1,9 +1,9 @@
 """What the machine decides: its effects, one class for each thing that the shell can be asked to do.
 
-Plain tuples, which are quick to make: an effect says what to do, and to which agent or turn, never how. The machine returns effects
-in the order in which to perform them; the session has a performer for each class. Agents are
-named by their incarnation, turns by the object that asked for them, and the sessions that followed each
-other under one key by their number.
+Plain tuples, which are quick to make: an effect says what to do, and to which agent or turn, never how.
+The machine returns effects in the order in which to perform them; the session has a performer for each
+class. Agents are named by their incarnation, turns by the object that asked for them, and the sessions
+that followed each other under one key by their number.
 
     turns           Grant, Refuse (a Refusal says why), TurnOver
     the store       Enter (an Entry answers it), EnterLater, Record (a Recorded answers it)
