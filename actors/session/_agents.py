@@ -94,7 +94,8 @@ def build_ended(session: Session, message: BuildEnded) -> Effects:
         machine.incarnations += 1
         message = dataclasses.replace(message, incarnation=machine.incarnations)
     incarnation, turn = message.incarnation, machine.next_turn
-    wanted, recovers = incarnation == machine.building, incarnation in dict(machine.recoveries)
+    wanted = incarnation == machine.building
+    recovers = not wanted and incarnation in dict(machine.recoveries)
     effects: Effects = []
     if message.error is None:
         held = state.held(incarnation) or state.hold(

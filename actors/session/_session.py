@@ -235,7 +235,7 @@ class Session(Actor):
     def _tell_the_supervisor(self, effect: Tell) -> Iterable[Any]:
         """Tell what has changed; then it is time for the answers."""
         state, ledger = self._state, self._ledger()
-        if state.committers:
+        if state.rare is not None and state.committers:
             callers.answer_committed(state)
         requests = () if ledger is None else ledger.tidy()
         changed = self._publish()

@@ -1,7 +1,7 @@
 """What the machine of a session knows: its four states, what belongs to them, and what others can see.
 
 Collections are tuples, which are replaced: the empty ones cost nothing, and most sessions of a room have
-no others.
+no others. What few sessions have a use for is `Rare`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actors.session.lifecycle import Generations
+from greenroom.actors.session.machine.rare import HasRare, Rare
 from greenroom.actors.session.machine.states import CommitState, Mode, Phase, Place
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Ended:
 
 
 @dataclass(slots=True, eq=False)
-class SessionData:
+class SessionData(HasRare):
     """What the machine of a session knows."""
 
     has_store: bool = False
@@ -72,14 +73,14 @@ class SessionData:
     turn: Any = None
     """The turn that runs, or is being recorded: its name. `None`: none."""
 
-    completes: bool = False
+    completes = Rare(False)
     """Whether the turn that is being recorded counts as completed."""
 
     next_turn: Turn | None = None
     """The turn that the store is asked about, or that an agent is built for. `None` if it was withdrawn
     meanwhile."""
 
-    enter_tries: int = 0
+    enter_tries = Rare(0)
     """How often the store was asked in vain about the next turn."""
 
     waiting: tuple[Turn, ...] = ()
@@ -103,13 +104,13 @@ class SessionData:
     last_reason: Reason | None = None
     """Why the last agent went, if the session goes on."""
 
-    late_builds: tuple[int, ...] = ()
+    late_builds = Rare[tuple[int, ...]](())
     """Builds that were given up and have not come back: their agents will have to be let go."""
 
-    recoveries: tuple[tuple[int, str], ...] = ()
+    recoveries = Rare[tuple[tuple[int, str], ...]](())
     """Agents that are being built only to commit what was resumed, and the session id of that."""
 
-    commit_only: tuple[int, ...] = ()
+    commit_only = Rare[tuple[int, ...]](())
     """Agents that were never in the place, and have turns to commit."""
 
     # Commits.
@@ -118,24 +119,24 @@ class SessionData:
     flush_to: int = 0
     """Everything up to this generation is to be committed now."""
 
-    tries: int = 0
+    tries = Rare(0)
     """How many commits have failed since the last that succeeded."""
 
-    try_again: bool = False
+    try_again = Rare(False)
     """The commit in flight was sent before the drain, which tries once more if it fails."""
 
     # Sessions under this key.
 
-    session: int = 0
+    session = Rare(0)
     """The number of this one: how many have ended before it."""
 
-    session_began: int = 0
+    session_began = Rare(0)
     """The generation at which this one began."""
 
     remembered: bool = False
     """There was an agent, or a completed turn, since this one began."""
 
-    ended: tuple[Ended, ...] = ()
+    ended = Rare[tuple[Ended, ...]](())
 
     # What can be seen.
 
@@ -154,10 +155,11 @@ class SessionData:
         """Whether a build, commit, release or close is under way."""
         if self.place is Place.ENTERING or self.place is Place.BUILDING or self.committing:
             return True
-        if not (self.departures or self.ended or self.recoveries):
+        if self.departures and self.retained < len(self.departures):
+            return True
+        if self.rare is None:
             return False
-        leaving = any(departure.phase is not Phase.RETAINED for departure in self.departures)
-        return bool(self.recoveries or leaving or any(ended.closing for ended in self.ended))
+        return bool(self.recoveries) or any(ended.closing for ended in self.ended)
 
     @property
     def draining(self) -> bool:
@@ -178,10 +180,11 @@ class SessionData:
     @property
     def forgettable(self) -> bool:
         """Whether there is nothing to do and nothing to remember."""
-        to_do = self.departures or self.ended or self.recoveries or self.committing
-        if self.place is not Place.EMPTY or to_do:
+        if self.place is not Place.EMPTY or self.departures or self.committing:
             return False
-        to_remember = self.generations.dirty or self.late_builds or not self.unused
+        if self.ended or self.recoveries:
+            return False
+        to_remember = not self.unused or self.generations.dirty or self.late_builds
         return self.draining or not to_remember
 
     @property

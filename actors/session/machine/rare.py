@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
 __all__ = ["HasRare", "Rare"]
@@ -9,14 +10,12 @@ __all__ = ["HasRare", "Rare"]
 T = TypeVar("T")
 
 
+@dataclass(slots=True, eq=False)
 class HasRare:
     """An object with rare fields: those that are not as they are at first are in a dict, which is there
     only if there are any."""
 
-    __slots__ = ("rare",)
-
-    def __init__(self) -> None:
-        self.rare: dict[str, Any] | None = None
+    rare: dict[str, Any] | None = None
 
 
 class Rare(Generic[T]):
