@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from greenroom.actors.runtime._timers import Timer
     from greenroom.actors.session._session_state import SessionState
     from greenroom.actors.session.context import RoomContext
-    from greenroom.actors.session.lifecycle import Segment
+    from greenroom.actors.session.generations import Segment
     from greenroom.messages import Entered
 
 __all__ = ["Ledger", "LedgerState", "RecoveryUnderWay"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom.actors.errors import LostOwnership, text_of
 from greenroom.actors.session import _callers as callers
 from greenroom.actors.session._agents import slow_work
-from greenroom.actors.session.lifecycle import Generation
+from greenroom.actors.session.generations import Generation
 from greenroom.actors.session.machine import CommitState
 from greenroom.messages import (
     AgentRetained,
@@ -23,7 +23,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from greenroom.actors.session._session import Session
     from greenroom.actors.session._session_state import SessionState
-    from greenroom.actors.session.lifecycle import Segment
+    from greenroom.actors.session.generations import Segment
     from greenroom.actors.session.machine import effects as effects_of
     from greenroom.messages import CommitSession
 

@@ -27,7 +27,7 @@ import logging
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from greenroom.actors.errors import SessionBusy
-from greenroom.actors.ledger._ledger import Ledger
+from greenroom.actors.ledger._ledger import Ledger, LedgerState
 from greenroom.actors.runtime._actor import Actor
 from greenroom.actors.runtime._calls import check_wait
 from greenroom.actors.session import _agents as agents
@@ -35,7 +35,7 @@ from greenroom.actors.session import _callers as callers
 from greenroom.actors.session import _commits as commits
 from greenroom.actors.session._session_state import NOBODY, Answer, SessionState
 from greenroom.actors.session.holding import held_around
-from greenroom.actors.session.machine import Mode, Place
+from greenroom.actors.session.machine import Mode, Place, SessionMachine
 from greenroom.actors.session.machine import effects as effects_of
 from greenroom.actors.session.machine.effects import HIT, RESTED, Refusal
 from greenroom.messages import (
@@ -121,7 +121,9 @@ class Session(Actor):
         super().__init__()
         self._context = context
         if state is None:
-            state = SessionState(key, card, None if context.books is None else context.books.owner)
+            ledger = None if context.books is None else LedgerState(key, context.books.owner)
+            machine = SessionMachine(has_store=ledger is not None)
+            state = SessionState(key=key, card=card, machine=machine, ledger=ledger)
         self._state = state
 
     def __str__(self) -> str:

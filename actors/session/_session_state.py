@@ -6,24 +6,24 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from greenroom.actors.ledger._ledger import LedgerState
-from greenroom.actors.session.machine import SessionMachine
 from greenroom.actors.session.machine.rare import HasRare, Rare
 
 if TYPE_CHECKING:
     import asyncio
 
+    from greenroom.actors.ledger._ledger import LedgerState
     from greenroom.actors.ledger.coherence import Remembered
     from greenroom.actors.runtime._reply import Reply
     from greenroom.actors.runtime._timers import Timer
     from greenroom.actors.session.card import Card
+    from greenroom.actors.session.machine import SessionMachine
     from greenroom.actors.session.resources import Resources
-    from greenroom.messages import BeginTurn, CommitSession
+    from greenroom.messages import BeginTurn
 
 __all__ = ["NOBODY", "Answer", "HeldAgent", "SessionState", "Waiter"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class HeldAgent:
     """An agent that the session holds."""
 
@@ -72,70 +72,58 @@ class Answer(NamedTuple):
     """The turn that it was granted. If the caller is gone, nobody else will give it back."""
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class SessionState(HasRare):
     """All that a session actor knows: what is handed to its next incarnation."""
 
-    __slots__ = (
-        "agents",
-        "answers",
-        "attempt",
-        "card",
-        "handed_in",
-        "here",
-        "key",
-        "ledger",
-        "machine",
-        "resources",
-        "session_id",
-        "waiters",
-    )
+    key: str
+    card: Card
+    machine: SessionMachine
+    ledger: LedgerState | None = None
+    agents: tuple[HeldAgent, ...] = ()
+    here: HeldAgent = NOBODY
+    """The agent in its place, as of the end of the last message."""
 
-    def __init__(self, key: str, card: Card, owner: str | None = None) -> None:
-        """`owner` is what the room is called in its store, if it has one."""
-        super().__init__()
-        self.key = key
-        self.card = card
-        self.machine = SessionMachine(has_store=owner is not None)
-        self.ledger = None if owner is None else LedgerState(key, owner)
-        self.agents: tuple[HeldAgent, ...] = ()
-        self.here = NOBODY
-        """The agent in its place, as of the end of the last message."""
-        self.waiters: dict[BeginTurn, Waiter] | None = None
-        self.answers: tuple[Answer, ...] = ()
-        """Callers to answer, behind what the supervisor is told."""
-        self.resources: Resources | None = None
-        self.session_id: str | None = None
-        self.attempt = 0
-        """The number of the last commit that was sent on its way."""
-        self.handed_in = 0
-        """The last incarnation that the caller of a turn has built and handed in."""
+    waiters: dict[BeginTurn, Waiter] | None = None
+    answers: tuple[Answer, ...] = ()
+    """Callers to answer, behind what the supervisor is told."""
 
-    committers: Rare[dict[CommitSession, Waiter] | None] = Rare(None)
-    settings: Rare[dict[str, Any] | None] = Rare(None)
-    ended: Rare[dict[int, Resources | None] | None] = Rare(None)
+    resources: Resources | None = None
+    session_id: str | None = None
+    attempt: int = 0
+    """The number of the last commit that was sent on its way."""
+
+    handed_in: int = 0
+    """The last incarnation that the caller of a turn has built and handed in."""
+
+    committers = Rare[dict[Any, Waiter] | None](None)
+    """Who waits for a commit, by the `CommitSession` that they sent."""
+
+    settings = Rare[dict[str, Any] | None](None)
+    ended = Rare["dict[int, Resources | None] | None"](None)
     """The resources of sessions that have ended and are not yet closed."""
 
-    last_error: Rare[str | None] = Rare(None)
-    retry_timer: Rare[Timer | None] = Rare(None)
+    last_error = Rare[str | None](None)
+    retry_timer = Rare["Timer | None"](None)
 
     # In a drain.
 
-    deadline: Rare[float | None] = Rare(None)
+    deadline = Rare[float | None](None)
     """When the drain is to be over. `None`: there is none."""
 
-    drained_from: Rare[int] = Rare(0)
-    forced: Rare[bool] = Rare(False)
-    problem: Rare[str | None] = Rare(None)
+    drained_from = Rare(0)
+    forced = Rare(False)
+    problem = Rare[str | None](None)
 
     # After a crash.
 
-    restarted: Rare[bool] = Rare(False)
+    restarted = Rare(False)
     """The next incarnation of the actor goes on with this."""
 
-    failing: Rare[BaseException | None] = Rare(None)
+    failing = Rare[BaseException | None](None)
     """The actor failed with this once too often: it has still to say so, and to begin no turn."""
 
-    left_out: Rare[Any] = Rare(None)
+    left_out = Rare[Any](None)
     """The message or effect on which it failed."""
 
     def hold(self, incarnation: int, agent: Any, session_id: str) -> HeldAgent:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, cast
 
 from greenroom.actors.runtime._calls import check_function
-from greenroom.actors.session.lifecycle import Generation
+from greenroom.actors.session.generations import Generation
 
 __all__ = ["AgentHooks"]
 

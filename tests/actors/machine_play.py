@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from greenroom.actors.session.lifecycle import Generations, Segment
+from greenroom.actors.session.generations import Generations, Segment
 from greenroom.actors.session.machine import SessionMachine
 from greenroom.actors.session.machine.data import Departure, Ended, SessionData
 from greenroom.actors.session.machine.effects import (

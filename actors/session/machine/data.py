@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from greenroom.actors.session.lifecycle import Generations
+from greenroom.actors.session.generations import Generations
 from greenroom.actors.session.machine.rare import HasRare, Rare
 from greenroom.actors.session.machine.states import CommitState, Mode, Phase, Place
 

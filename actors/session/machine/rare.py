@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 __all__ = ["HasRare", "Rare"]
 
@@ -29,15 +29,7 @@ class Rare(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    @overload
-    def __get__(self, of: None, owner: type) -> Rare[T]: ...
-
-    @overload
-    def __get__(self, of: HasRare, owner: type) -> T: ...
-
-    def __get__(self, of: HasRare | None, owner: type) -> Rare[T] | T:
-        if of is None:
-            return self
+    def __get__(self, of: HasRare, owner: type) -> T:
         rare = of.rare
         return self._first if rare is None else rare.get(self._name, self._first)
 

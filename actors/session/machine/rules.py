@@ -43,9 +43,9 @@ Rule: TypeAlias = "Callable[[SessionData, Effects], bool]"
 
 def settle(data: SessionData, effects: Effects) -> Effects:
     """Run the rules until none has anything to do."""
-    if not (data.deferred or data.waiting or data.departures or data.flush_to or data.leaving):
-        if data.rare is None:
-            return effects  # the usual case: nothing that any rule is about
+    about = data.deferred or data.waiting or data.departures or data.flush_to or data.leaving
+    if not about and data.rare is None:
+        return effects  # the usual case: nothing that any rule is about
     again = True
     while again:
         again = False
