@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from greenroom.actors.errors import SessionBusy
 from greenroom.actors.ledger._ledger import Ledger, LedgerState
@@ -103,6 +103,13 @@ class Stop:
 
 
 TELL, STOP = Tell(), Stop()
+
+R = TypeVar("R")
+
+
+def by_ledger(method: Callable[[Ledger, Any], R]) -> Callable[[Session, Any], R]:
+    """Have an effect performed by the ledger, which is there if the machine decides such a thing."""
+    return lambda session, effect: method(session._ledger_there_is(), effect)
 
 
 class Session(Actor):
@@ -703,18 +710,6 @@ class Session(Actor):
         """The pause is over after which the store is told again."""
         self._perform(self._ledger_there_is().retry_record(message))
 
-    def _enter(self, effect: effects_of.Enter) -> Iterable[Any]:
-        return self._ledger_there_is().enter(effect)
-
-    def _enter_later(self, effect: effects_of.EnterLater) -> None:
-        self._ledger_there_is().enter_later(effect)
-
-    def _record(self, effect: effects_of.Record) -> Iterable[Any]:
-        return self._ledger_there_is().record(effect)
-
-    def _ask_store(self, request: Any) -> None:
-        self._ledger_there_is().ask(request)
-
     _answers: ClassVar[dict[type, Callable[[Ledger, Answered], Iterable[Any]]]] = {
         DisclaimSession: Ledger.disclaimed,
         EnterStore: Ledger.entered,
@@ -732,13 +727,13 @@ class Session(Actor):
         effects_of.Commit: commits.commit,
         effects_of.CommitGaveUp: callers.give_up_commits,
         effects_of.EndSession: agents.end_session,
-        effects_of.Enter: _enter,
-        effects_of.EnterLater: _enter_later,
+        effects_of.Enter: by_ledger(Ledger.enter),
+        effects_of.EnterLater: by_ledger(Ledger.enter_later),
         effects_of.Grant: _grant,
         effects_of.Insert: agents.insert,
         effects_of.Interrupt: agents.interrupt,
         effects_of.Pause: commits.pause,
-        effects_of.Record: _record,
+        effects_of.Record: by_ledger(Ledger.record),
         effects_of.Refuse: _refuse,
         effects_of.Retain: commits.retain,
         effects_of.SessionOver: agents.session_over,
@@ -747,5 +742,5 @@ class Session(Actor):
         Answer: _send_answer,
         Stop: _end_actor,
         Tell: _tell_the_supervisor,
-        **dict.fromkeys(_answers, _ask_store),  # what is asked of the store
+        **dict.fromkeys(_answers, by_ledger(Ledger.ask)),  # what is asked of the store
     }

@@ -46,7 +46,7 @@ class RoomContext:
     supervisor: ActorRef[Any] | None = None
     """Set once, before there is any session."""
 
-    cards: dict[str, Card] = field(default_factory=dict)
+    cards: dict[str, Card] = field(default_factory=dict[str, "Card"])
     """The card of each key, with its session actor. The supervisor puts it there."""
 
     builds_here: bool = field(init=False)

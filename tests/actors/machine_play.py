@@ -11,7 +11,7 @@ from typing import Any
 
 from greenroom.actors.session.generations import Generations, Segment
 from greenroom.actors.session.machine import SessionMachine
-from greenroom.actors.session.machine.data import Departure, Ended, SessionData
+from greenroom.actors.session.machine.data import Departure, Ended, RareData
 from greenroom.actors.session.machine.effects import (
     Build,
     CloseResources,
@@ -158,7 +158,7 @@ def snapshot(value: Any) -> Any:
     """Everything that a machine knows, in a form that can be compared later."""
     if isinstance(value, (SessionMachine, Departure, Ended, Segment)):
         names = {field.name for field in fields(value)} - {"rare"}
-        rare = {name for name, field in vars(SessionData).items() if isinstance(field, Rare)}
+        rare = {name for name, field in vars(RareData).items() if isinstance(field, Rare)}
         names |= rare if isinstance(value, SessionMachine) else set()
         return {name: snapshot(getattr(value, name)) for name in names}
     if isinstance(value, Generations):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from greenroom.actors.session.machine.effects import Turn
     from greenroom.messages import Reason
 
-__all__ = ["Deferred", "Departure", "Ended", "SessionData"]
+__all__ = ["Deferred", "Departure", "Ended", "RareData", "SessionData"]
 
 
 @dataclass(slots=True, eq=False)
@@ -56,8 +56,41 @@ class Ended:
     """Its agents are gone, and its resources are being closed."""
 
 
+class RareData(HasRare):
+    """What the machines of few sessions know, or all of them for a moment only."""
+
+    __slots__ = ()
+
+    enter_tries: Rare[int] = Rare(0)
+    """How often the store was asked in vain about the next turn."""
+
+    late_builds: Rare[tuple[int, ...]] = Rare(())
+    """Builds that were given up and have not come back: their agents will have to be let go."""
+
+    recoveries: Rare[tuple[tuple[int, str], ...]] = Rare(())
+    """Agents that are being built only to commit what was resumed, and the session id of that."""
+
+    commit_only: Rare[tuple[int, ...]] = Rare(())
+    """Agents that were never in the place, and have turns to commit."""
+
+    tries: Rare[int] = Rare(0)
+    """How many commits have failed since the last that succeeded."""
+
+    try_again: Rare[bool] = Rare(False)
+    """The commit in flight was sent before the drain, which tries once more if it fails."""
+
+    session: Rare[int] = Rare(0)
+    """The number of the session: how many have ended before it under this key."""
+
+    session_began: Rare[int] = Rare(0)
+    """The generation at which it began."""
+
+    ended: Rare[tuple[Ended, ...]] = Rare(())
+    """Those that have ended before it, and are not over yet."""
+
+
 @dataclass(slots=True, eq=False)
-class SessionData(HasRare):
+class SessionData(RareData):
     """What the machine of a session knows."""
 
     has_store: bool = False
@@ -73,15 +106,12 @@ class SessionData(HasRare):
     turn: Any = None
     """The turn that runs, or is being recorded: its name. `None`: none."""
 
-    completes = Rare(False)
+    completes: bool = False
     """Whether the turn that is being recorded counts as completed."""
 
     next_turn: Turn | None = None
     """The turn that the store is asked about, or that an agent is built for. `None` if it was withdrawn
     meanwhile."""
-
-    enter_tries = Rare(0)
-    """How often the store was asked in vain about the next turn."""
 
     waiting: tuple[Turn, ...] = ()
 
@@ -104,39 +134,14 @@ class SessionData(HasRare):
     last_reason: Reason | None = None
     """Why the last agent went, if the session goes on."""
 
-    late_builds = Rare[tuple[int, ...]](())
-    """Builds that were given up and have not come back: their agents will have to be let go."""
-
-    recoveries = Rare[tuple[tuple[int, str], ...]](())
-    """Agents that are being built only to commit what was resumed, and the session id of that."""
-
-    commit_only = Rare[tuple[int, ...]](())
-    """Agents that were never in the place, and have turns to commit."""
-
     # Commits.
 
     generations: Generations = field(default_factory=Generations)
     flush_to: int = 0
     """Everything up to this generation is to be committed now."""
 
-    tries = Rare(0)
-    """How many commits have failed since the last that succeeded."""
-
-    try_again = Rare(False)
-    """The commit in flight was sent before the drain, which tries once more if it fails."""
-
-    # Sessions under this key.
-
-    session = Rare(0)
-    """The number of this one: how many have ended before it."""
-
-    session_began = Rare(0)
-    """The generation at which this one began."""
-
     remembered: bool = False
-    """There was an agent, or a completed turn, since this one began."""
-
-    ended = Rare[tuple[Ended, ...]](())
+    """There was an agent, or a completed turn, since the session began."""
 
     # What can be seen.
 
