@@ -55,9 +55,9 @@ comma := ,
 space := $(subst ,, )
 pure := $(subst $(space),$(comma),$(addprefix */,actors/session/machine/*.py \
   actors/ledger/accounts.py actors/ledger/coherence.py \
-  actors/session/lifecycle.py actors/session/policy.py supervisor/drain.py supervisor/eviction.py))
-tests_of_pure := $(addprefix tests/,actors/test_accounts.py actors/test_coherence.py actors/test_lifecycle.py \
-  actors/test_lifecycle_ledger.py actors/test_machine.py actors/test_machine_model.py \
+  actors/session/generations.py actors/session/policy.py supervisor/drain.py supervisor/eviction.py))
+tests_of_pure := $(addprefix tests/,actors/test_accounts.py actors/test_coherence.py actors/test_generations.py \
+  actors/test_generations_ledger.py actors/test_machine.py actors/test_machine_model.py \
   actors/test_machine_rules.py actors/test_machine_store.py actors/test_machine_store_model.py \
   actors/test_machine_tables.py actors/test_policy.py supervisor/test_drain_progress.py \
   supervisor/test_eviction.py)

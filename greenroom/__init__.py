@@ -44,7 +44,7 @@ from greenroom.actors import (
     StoreAway,
     TurnTimeout,
 )
-from greenroom.actors.session.lifecycle import Generation, Generations
+from greenroom.actors.session.generations import Generation, Generations
 from greenroom.messages import (
     AgentBuilt,
     AgentClosed,

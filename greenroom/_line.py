@@ -18,6 +18,7 @@ a message became slower by more than a twentieth.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import weakref
@@ -27,7 +28,7 @@ import pykka
 
 from greenroom.actors import GreenroomError, NotRecorded, RoomClosed, RuntimeClosed
 from greenroom.actors.session.slow_work import SlowWork
-from greenroom.messages import BuildHere, GiveBackTurn, OpenSession, WithdrawTurn
+from greenroom.messages import BuildHere, OpenSession, WithdrawTurn
 
 if TYPE_CHECKING:
     from greenroom.actors import ActorRef, RoomContext
@@ -150,7 +151,7 @@ class Line:
             return None
         except BaseException:
             # Cancelled: whatever the answer will be, nobody hears it.
-            _tell(session, GiveBackTurn(end=end))
+            _tell(session, dataclasses.replace(end, insists=True))
             raise
 
     def withdraw(self, key: str, turn: object) -> None:
@@ -175,7 +176,7 @@ class Line:
             return
         # The session failed on it. As a notice, it is its supervisor's business: the session is
         # restarted, and does not get away without handling it.
-        _tell(session, GiveBackTurn(end=end))
+        _tell(session, dataclasses.replace(end, insists=True))
         books = self._context.books
         if books is not None and books.ledger and end.completed:
             msg = "the turn is given back, but whether it was recorded could not be learned"

@@ -8,8 +8,8 @@ Who sends what to whom:
 
     caller ──────── BeginTurn, EndTurn, CommitSession, EvictAgent, CloseSession … ──> session
     session ─────── SessionChanged, ReleaseAnswered, SessionStopped, events ────────> supervisor
-    supervisor ──── ReleaseAgent, CloseSession, DrainSession, ForceSession … ───────> session
-    slow work ───── BuildEnded, CommitEnded, CommitStuck, TeardownEnded … ──────────> its session
+    supervisor ──── ReleaseAgent, CloseSession, DrainSession … ─────────────────────> session
+    slow work ───── BuildEnded, StartCommit, CommitEnded, TeardownEnded … ──────────> its session
     session ─────── EnterStore, RecordTurn, CallLedger ─────────────────────────────> store writer
     caller ──────── OpenSession, SweepRoom, Configure, DrainRoom, GetStats … ───────> supervisor
 """
@@ -47,7 +47,6 @@ from greenroom.messages._protocol import Notice, Request, message
 from greenroom.messages._reason import Reason
 from greenroom.messages._runtime import Answered, Call, ChildFailed, StopActor
 from greenroom.messages._session import (
-    AbandonSession,
     AdoptAgent,
     BeginTurn,
     BuildEnded,
@@ -56,20 +55,11 @@ from greenroom.messages._session import (
     CommitEnded,
     CommitOutcome,
     CommitSession,
-    CommitStuck,
-    CompleteElsewhere,
     DescribeSession,
     DrainSession,
     EndTurn,
     EvictAgent,
-    ExpireCommit,
-    ExpireSession,
-    ExpireTurn,
-    ForceSession,
-    GiveBackTurn,
     ReleaseAgent,
-    ResourcesClosed,
-    RetryCommit,
     SessionRow,
     StartCommit,
     TeardownEnded,
@@ -97,7 +87,6 @@ from greenroom.messages._supervisor import (
 )
 
 __all__ = [
-    "AbandonSession",
     "AdoptAgent",
     "AgentBuilt",
     "AgentClosed",
@@ -118,9 +107,7 @@ __all__ = [
     "CommitFailure",
     "CommitOutcome",
     "CommitSession",
-    "CommitStuck",
     "CommitSucceeded",
-    "CompleteElsewhere",
     "Configure",
     "CountAgents",
     "DescribeSession",
@@ -132,13 +119,8 @@ __all__ = [
     "Entered",
     "Event",
     "EvictAgent",
-    "ExpireCommit",
-    "ExpireSession",
-    "ExpireTurn",
     "FlushEvents",
-    "ForceSession",
     "GetStats",
-    "GiveBackTurn",
     "HookFailure",
     "Listen",
     "Notice",
@@ -153,8 +135,6 @@ __all__ = [
     "ReleaseAnswered",
     "RenewLeases",
     "Request",
-    "ResourcesClosed",
-    "RetryCommit",
     "RoomStats",
     "SessionChanged",
     "SessionDrained",

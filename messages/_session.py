@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import asyncio
 
 __all__ = [
-    "AbandonSession",
     "AdoptAgent",
     "BeginTurn",
     "BuildEnded",
@@ -26,20 +25,11 @@ __all__ = [
     "CommitEnded",
     "CommitOutcome",
     "CommitSession",
-    "CommitStuck",
-    "CompleteElsewhere",
     "DescribeSession",
     "DrainSession",
     "EndTurn",
     "EvictAgent",
-    "ExpireCommit",
-    "ExpireSession",
-    "ExpireTurn",
-    "ForceSession",
-    "GiveBackTurn",
     "ReleaseAgent",
-    "ResourcesClosed",
-    "RetryCommit",
     "SessionRow",
     "StartCommit",
     "TeardownEnded",
@@ -101,13 +91,9 @@ class EndTurn(Request[int | None]):
     completed: bool
     discard: str | None
     weight: int | None
-
-
-@message()
-class GiveBackTurn(Notice):
-    """`EndTurn`, insisted on: the session did not manage to answer that."""
-
-    end: EndTurn
+    insists: bool = False
+    """It is told and not asked, for the session did not manage to answer it. It may have ended the turn
+    all the same."""
 
 
 @message()
@@ -119,16 +105,9 @@ class WithdrawTurn(Notice):
 
 
 @message()
-class ExpireTurn(Notice):
-    """This turn has waited for as long as it would."""
-
-    turn: BeginTurn
-
-
-@message()
 class ReleaseAgent(Notice):
-    """Let the agent go, unless it is in a turn or was used since. Answered to the supervisor with
-    `ReleaseAnswered`."""
+    """Let the agent go, unless it is in a turn or was used since; or, if the session has expired, end
+    it. Answered to the supervisor with `ReleaseAnswered`."""
 
     number: int
     reason: Reason
@@ -137,13 +116,6 @@ class ReleaseAgent(Notice):
 
     cutoff: float | None = None
     """For idleness: the session must have rested since then, on the runtime's clock."""
-
-
-@message()
-class ExpireSession(Notice):
-    """End the session: it was unused too long. Answered to the supervisor with `ReleaseAnswered`."""
-
-    number: int
 
 
 @message()
@@ -189,21 +161,6 @@ class CommitSession(Request[CommitOutcome]):
 
     held: tuple[object, ...] = field(default=(), repr=False)
     """The turns that the caller is in, and cannot wait for."""
-
-
-@message()
-class ExpireCommit(Notice):
-    """Whoever wanted this commit has waited for as long as they would. It goes on."""
-
-    request: CommitSession
-
-
-@message()
-class CompleteElsewhere(Request[int]):
-    """Count a turn that was not run through the room. Answered with the new generation."""
-
-    agent: Any = None
-    """Who ran it, and will commit it. `None`: whoever is offered with the commit."""
 
 
 @message()
@@ -277,14 +234,10 @@ class DrainSession(Notice):
     deadline: float
     """When the drain is to be over, on the runtime's clock."""
 
-
-@message()
-class ForceSession(Notice):
+    force: bool = False
     """The running turn has had its time: it is over now, whatever its holder thinks."""
 
-
-@message()
-class AbandonSession(Notice):
+    abandon: bool = False
     """Commits have had their time: close what is left without waiting for them."""
 
 
@@ -297,11 +250,11 @@ class BuildEnded(Request[Any]):
     has built, with `TurnGranted`."""
 
     incarnation: int
-    agent: Any
-    error: BaseException | None
-    weight: int
-    seconds: float
-    returned: bool
+    agent: Any = None
+    error: BaseException | None = None
+    weight: int = 0
+    seconds: float = 0.0
+    returned: bool = True
     """Whether `build` itself has returned. Otherwise it was given up, and may still return."""
 
     turn: BeginTurn | None = None
@@ -317,42 +270,27 @@ class StartCommit(Request[bool]):
 
 @message()
 class CommitEnded(Notice):
-    """A commit is over, in time or late."""
+    """A commit is over, in time or late, or has had its time."""
 
     attempt: int
-    error: BaseException | None
-    seconds: float
-
-
-@message()
-class CommitStuck(Notice):
-    """A commit is still running after its time. It remains the one in flight."""
-
-    attempt: int
-    error: BaseException
+    error: BaseException | None = None
+    seconds: float = 0.0
+    returned: bool = True
+    """Whether its hook has returned, or was never called. Otherwise it is stuck, and remains the one in
+    flight."""
 
 
 @message()
 class TeardownEnded(Notice):
-    """The hooks of a release or close were called."""
+    """The hooks of a release or close were called; or the resources of an ended session are closed."""
 
-    incarnation: int
-    errors: tuple[tuple[str, BaseException], ...]
-    """The hooks that raised, by name."""
+    incarnation: int = 0
+    """The agent. 0: it was resources."""
 
-    seconds: float
+    number: int = 0
+    """If it was resources, which of the sessions of this key had them."""
 
+    errors: tuple[tuple[str, BaseException], ...] = ()
+    """What raised, by name."""
 
-@message()
-class ResourcesClosed(Notice):
-    """The resources of an ended session are closed."""
-
-    number: int
-    """Which of the sessions of this key."""
-
-    errors: tuple[tuple[str, BaseException], ...]
-
-
-@message()
-class RetryCommit(Notice):
-    """The pause after a failed commit is over."""
+    seconds: float = 0.0

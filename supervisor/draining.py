@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from greenroom.messages import AbandonSession, DrainSession, ForceSession
+from greenroom.messages import DrainSession
 from greenroom.supervisor._deliver import deliver
 from greenroom.supervisor.drain import ABANDON, ANSWER, FORCE, STAGES, DrainProgress
 
@@ -36,7 +36,7 @@ class Draining:
         context, now = self._context, self._context.runtime.clock()
         self.progress = DrainProgress(context.cards, now, now + seconds)
         logger.info("Draining %s sessions, for %s s at most", len(context.cards), seconds)
-        self._tell_pending(DrainSession(deadline=self.progress.deadline))
+        self._tell_pending()
 
     def stages_left(self) -> dict[int, float]:
         """In how many seconds each stage begins, until everybody is answered."""
@@ -49,15 +49,16 @@ class Draining:
         """A stage begins."""
         if stage == ANSWER:
             self.answer()
-        elif stage == FORCE:
-            self._tell_pending(ForceSession())
-        elif stage == ABANDON:
-            self._tell_pending(AbandonSession())
+        elif stage in (FORCE, ABANDON):
+            self._tell_pending(force=stage == FORCE, abandon=stage == ABANDON)
 
-    def _tell_pending(self, message: Any) -> None:
+    def _tell_pending(self, *, force: bool = False, abandon: bool = False) -> None:
         """Tell everybody who is still to be heard of. From one that has stopped, word is on its way."""
-        pending = () if self.progress is None or self.report is not None else self.progress.pending
-        for card in filter(None, map(self._context.cards.get, sorted(pending))):
+        progress = self.progress
+        if progress is None or self.report is not None:
+            return
+        message = DrainSession(deadline=progress.deadline, force=force, abandon=abandon)
+        for card in filter(None, map(self._context.cards.get, sorted(progress.pending))):
             deliver(card.ref, message)
 
     def drained(self, message: SessionDrained) -> None:

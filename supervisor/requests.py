@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from greenroom.messages import ExpireSession, Reason, ReleaseAgent
+from greenroom.messages import Reason, ReleaseAgent
 from greenroom.supervisor._deliver import deliver
 
 if TYPE_CHECKING:
@@ -56,7 +56,10 @@ class Requests:
         self._sweeps: list[Sweep] = []
 
     def release(
-        self, candidates: Iterable[tuple[str, float]], reason: Reason, cutoff: float | None = None
+        self,
+        candidates: Iterable[tuple[str, float | None]],
+        reason: Reason,
+        cutoff: float | None = None,
     ) -> None:
         """Ask sessions to release their agents."""
         for key, seen in candidates:
@@ -66,8 +69,7 @@ class Requests:
 
     def expire(self, keys: Iterable[str]) -> None:
         """Ask sessions to end."""
-        for key in keys:
-            self._send(key, ExpireSession(number=self._next_number(key)))
+        self.release([(key, None) for key in keys], Reason.SESSION_EXPIRED)
 
     def ask_again(self) -> None:
         """After a restart: what was asked may not have been sent.
@@ -82,7 +84,7 @@ class Requests:
         self.asked[key] = self._number
         return self._number
 
-    def _send(self, key: str, request: ReleaseAgent | ExpireSession) -> None:
+    def _send(self, key: str, request: ReleaseAgent) -> None:
         card = self._cards.get(key)
         if card is None or not deliver(card.ref, request):
             self.answered(key, request.number, accepted=False)

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from greenroom.actors.session._session import Session
     from greenroom.actors.session._session_state import SessionState
     from greenroom.actors.session.context import RoomContext
-    from greenroom.actors.session.lifecycle import Segment
+    from greenroom.actors.session.generations import Segment
     from greenroom.messages import Entered
 
 __all__ = ["Ledger", "LedgerState", "RecoveryUnderWay"]
@@ -156,7 +156,7 @@ class Ledger:
 
     def _remembered(self) -> Remembered | None:
         """What the agent in its place knows of its transcripts."""
-        held = self._state.agents.get(self._state.machine.agent)
+        held = self._state.held(self._state.machine.agent)
         return None if held is None else held.remembered
 
     def _store_failed(self, session_id: str, what: str, error: BaseException | None) -> None:

@@ -1,7 +1,7 @@
 """The session actor, its parts, and the pure machines that it has.
 
     session ── has ──> machine        whose turn it is, where the agent is, how agents leave (`machine`)
-                       generations    what was completed, what is committed (`lifecycle`)
+                       generations    what was completed, what is committed (`generations`)
                        card           what others may read of it (`card`)
                        callers        who waits for a turn or a commit, and what they are told
                        agents         what is built and torn down

@@ -1,17 +1,18 @@
 """The session actor: the one authority on its session. A shell around `machine`, which decides.
 
 A message goes to the machine, which returns effects; each effect is performed: answer a caller, send
-slow work on its way, tell the supervisor. Which handler a message has, and who performs an effect, is in
-the tables at the end. After every message the session writes its card, whole, and tells the supervisor
-to look at it if that has to know: a notice that is lost to a crash, or comes twice, does no harm. A warm
-turn is no message: it takes one short step at either end.
+slow work on its way, tell the supervisor. `on_begin_turn()` handles a `BeginTurn`, and so on; who
+performs an effect is in the table at the end. After every message the session writes its card, whole,
+and tells the supervisor to look at it if that has to know: a notice that is lost to a crash, or comes
+twice, does no harm. A warm turn is no message: it takes one short step at either end.
 
-Its parts are given what they need, and return effects; they never call the session:
+What takes more than a few lines is in modules of functions that are given the session, and return
+effects:
 
     callers     who waits for a turn or a commit, and what they are told
     agents      builds and teardowns
     commits     what is committed, and what became of it
-    ledger      what exists only with a store; else `None`
+    ledger      what exists only with a store (`greenroom.actors.ledger`)
 
 What if the actor crashes? Everything it knows is in one `SessionState`, which the supervisor hands to
 the next incarnation of the actor. That sets timers anew, and goes on with the effects that were decided
@@ -23,51 +24,44 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from greenroom.actors.errors import SessionBusy
-from greenroom.actors.ledger._ledger import Ledger
+from greenroom.actors.ledger._bound_store import Fences
+from greenroom.actors.ledger._ledger import Ledger, LedgerState
+from greenroom.actors.ledger.accounts import Accounts
 from greenroom.actors.runtime._actor import Actor
 from greenroom.actors.runtime._calls import check_wait
-from greenroom.actors.session._agents import Agents
-from greenroom.actors.session._callers import Callers
-from greenroom.actors.session._commits import IN_OWN_TURN, Commits
-from greenroom.actors.session._session_state import Answer, SessionState
+from greenroom.actors.session import _agents as agents
+from greenroom.actors.session import _callers as callers
+from greenroom.actors.session import _commits as commits
+from greenroom.actors.session._session_state import NOBODY, Answer, SessionState
 from greenroom.actors.session.holding import held_around
-from greenroom.actors.session.machine import Mode, Place
+from greenroom.actors.session.machine import Mode, Place, SessionMachine
 from greenroom.actors.session.machine import effects as effects_of
 from greenroom.actors.session.machine.effects import HIT, RESTED, Refusal
 from greenroom.messages import (
-    AbandonSession,
     AdoptAgent,
     AgentReused,
     Answered,
     BeginTurn,
     BuildEnded,
+    Call,
     CallLedger,
     CloseSession,
     CommitEnded,
     CommitOutcome,
     CommitSession,
-    CommitStuck,
-    CompleteElsewhere,
     DescribeSession,
     DrainSession,
     EndTurn,
     EnterStore,
     EvictAgent,
-    ExpireCommit,
-    ExpireSession,
-    ExpireTurn,
-    ForceSession,
-    GiveBackTurn,
     Reason,
     RecordTurn,
     RecoverSession,
     ReleaseAgent,
     ReleaseAnswered,
-    ResourcesClosed,
-    RetryCommit,
     SessionChanged,
     SessionDrained,
     SessionFailure,
@@ -85,15 +79,19 @@ if TYPE_CHECKING:
 
     from greenroom.actors.session.card import Card
     from greenroom.actors.session.context import RoomContext
-    from greenroom.actors.session.machine.effects import Effect
 
 __all__ = ["Session"]
 
 logger = logging.getLogger("greenroom.actors")
 
+Effects = list[Any]
 
-class Tell:
+
+class Tell(NamedTuple):
     """An effect of the actor itself: tell the supervisor how the session is, and answer callers."""
+
+    answer: ReleaseAnswered | None = None
+    """What the supervisor is to be told about a release."""
 
 
 class Stop:
@@ -102,34 +100,18 @@ class Stop:
 
 TELL, STOP = Tell(), Stop()
 
-
-P = TypeVar("P")
-
-
-def heard_by(
-    part: Callable[[Session], P], method: Callable[[P, Any], Iterable[Any]]
-) -> Callable[[Session, Any], None]:
-    """Have a message handled by a part of the session."""
-
-    def handle(session: Session, message: Any) -> None:
-        session._perform(method(part(session), message))
-
-    return handle
+R = TypeVar("R")
 
 
-def done_by(
-    part: Callable[[Session], P], method: Callable[[P, Any], Iterable[Any] | None]
-) -> Callable[[Session, Any], Iterable[Any] | None]:
-    """Have an effect performed by a part of the session."""
-
-    def perform(session: Session, effect: Any) -> Iterable[Any] | None:
-        return method(part(session), effect)
-
-    return perform
+def by_ledger(method: Callable[[Ledger, Any], R]) -> Callable[[Session, Any], R]:
+    """Have an effect performed by the ledger, which is there if the machine decides such a thing."""
+    return lambda session, effect: method(session._ledger_there_is(), effect)
 
 
 class Session(Actor):
     """One chat session: its agent, its turns, its generations, its resources and settings."""
+
+    __slots__ = ("_context", "_state")
 
     def __init__(
         self,
@@ -141,25 +123,18 @@ class Session(Actor):
         """Begin a session, or go on with the state that another incarnation of the actor left."""
         super().__init__()
         self._context = context
-        self._key = key
-        self._restarted = state is not None
         if state is None:
-            state = SessionState(key, card, None if context.books is None else context.books.owner)
+            ledger = (
+                None
+                if context.books is None
+                else LedgerState(Accounts(key), Fences(context.books.owner))
+            )
+            machine = SessionMachine(has_store=ledger is not None)
+            state = SessionState(key=key, card=card, machine=machine, ledger=ledger)
         self._state = state
 
     def __str__(self) -> str:
-        return f"session {self._key!r}"
-
-    # Its parts, made when they are needed: there may be a million sessions.
-
-    def _callers(self) -> Callers:
-        return Callers(self, self._context, self._state)
-
-    def _agents(self) -> Agents:
-        return Agents(self, self._context, self._state, self._ledger())
-
-    def _commits(self) -> Commits:
-        return Commits(self, self._context, self._state, self._ledger())
+        return f"session {self._state.key!r}"
 
     def _ledger(self) -> Ledger | None:
         return None if self._state.ledger is None else self._ledger_there_is()
@@ -174,21 +149,24 @@ class Session(Actor):
 
     def hand_over(self) -> SessionState:
         """Everything."""
+        self._state.restarted = True
         return self._state
 
     def on_start(self) -> None:
         """After a restart: set the timers anew, and go on where the last incarnation stopped."""
-        if not self._restarted:
+        state = self._state
+        if not state.restarted:
             return
-        state, ledger = self._state, self._ledger()
-        self._callers().set_timers_again()
+        state.restarted = False
+        ledger = self._ledger()
+        callers.set_timers_again(self)
         if ledger is not None:
             ledger.go_on()
         if state.machine.retained:
-            self._commits().pause(effects_of.Pause(state.machine.tries))
+            commits.pause(self, effects_of.Pause(state.machine.tries))
         failed = state.failing is not None or state.machine.mode is Mode.FAILED
         if state.failing is not None:
-            self._context.tell_supervisor(SessionFailure(key=self._key, error=state.failing))
+            self._context.tell_supervisor(SessionFailure(key=state.key, error=state.failing))
             effects = self._fail(state.failing)
             state.failing = state.left_out = None
             self._perform(effects)
@@ -199,96 +177,88 @@ class Session(Actor):
         """Begin no turn until the session is ended: what is left out may be what others wait for."""
         state = self._state
         state.failing, state.left_out = exception, dropped
-        answers, state.answers = state.answers or (), None
+        answers, state.answers = state.answers, ()
         for answer in (dropped, *answers):
             if isinstance(answer, Answer):
-                answer.reply.set_exception(self._callers().error(Refusal.FAILED))
+                answer.reply.set_exception(callers.error(self, Refusal.FAILED))
                 if answer.turn is not None:
                     self.actor_ref.tell(WithdrawTurn(turn=answer.turn))
 
-    def _fail(self, error: BaseException) -> list[Effect]:
+    def _fail(self, error: BaseException) -> Effects:
         """Take no turn any more. Refuse every turn that still waits here, and take what was left out,
         which may have been the end of something, for failed."""
-        state, machine, callers = self._state, self._state.machine, self._callers()
-        effects = [*machine.fail()]
-        if state.left_out is not None:
-            effects += self._take_for_failed(state.left_out, error)
+        state, machine = self._state, self._state.machine
+        effects = [*machine.fail(), *self._take_for_failed(state.left_out, error)]
         if machine.place is Place.ENTERING:
             effects += machine.enter_again()
-        elif machine.building and machine.building not in state.agents:
+        elif machine.building and state.held(machine.building) is None:
             effects += machine.built(machine.building, succeeded=False)
         for turn in list(state.waiters or ()):
-            callers.refuse(turn, callers.error(Refusal.FAILED, turn))
+            callers.refuse(self, turn, Refusal.FAILED)
             effects += machine.withdraw(turn)
         return effects
 
-    def _take_for_failed(self, left_out: Any, error: BaseException) -> list[Effect]:
+    def _take_for_failed(self, left_out: Any, error: BaseException) -> Effects:
         """A message or an effect was left out, because the actor failed on it again and again. Nobody
         else will tell how that slow work has ended, or that a turn has: it counts as failed."""
-        state, machine = self._state, self._state.machine
         match left_out:
-            case effects_of.Build() | BuildEnded():
-                return self._agents().build_lost(left_out, error)
+            case effects_of.Build(incarnation=incarnation):
+                return agents.build_ended(self, BuildEnded(incarnation=incarnation, error=error))
+            case BuildEnded():
+                return agents.build_lost(self, left_out, error)
             case effects_of.Commit():
-                return self._commits().outcome_lost(state.attempt, error)
-            case CommitEnded():
-                return self._commits().outcome_lost(left_out.attempt, error)
+                return commits.ended(self, CommitEnded(attempt=self._state.attempt, error=error))
+            case CommitEnded(attempt=attempt):
+                return commits.ended(self, CommitEnded(attempt=attempt, error=error))
             case effects_of.CommitGaveUp():
-                self._callers().give_up_commits()
-            case effects_of.TearDown():
-                return self._agents().teardown_lost(left_out, error)
+                callers.give_up_commits(self)
+            case effects_of.TearDown(incarnation=incarnation, close=close):
+                self._state.forget_agent(incarnation)
+                errors = (("close" if close else "release", error),)
+                return agents.torn_down(self, TeardownEnded(incarnation=incarnation, errors=errors))
             case TeardownEnded():
-                return self._agents().torn_down(left_out)
-            case effects_of.CloseResources() | ResourcesClosed():
-                return machine.resources_closed(left_out.number)
-            case ReleaseAgent() | ExpireSession():
-                state.answer = ReleaseAnswered(key=self._key, number=left_out.number, accepted=False)
-            case WithdrawTurn():
-                return machine.withdraw(left_out.turn)
-            case GiveBackTurn():
-                return machine.withdraw(left_out.end.turn)
+                return agents.torn_down(self, left_out)
+            case effects_of.CloseResources(number=number):
+                return agents.torn_down(self, TeardownEnded(number=number))
+            case ReleaseAgent():
+                return [Tell(self._answer_to(left_out))]
+            case Tell(answer=answer):
+                return [Tell(answer)]
+            case WithdrawTurn() | EndTurn():
+                return self._state.machine.withdraw(left_out.turn)
             case _:
                 pass
         return []
 
-    # Messages and effects.
+    # Effects.
 
-    def on_receive(self, message: Any) -> Any:
-        """Handle one message of the protocol."""
-        return self._handlers[message.__class__](self, message)
-
-    def _answered(self, message: Answered) -> None:
-        self._answers[message.request.__class__](self, message)
-
-    def _perform(self, effects: Iterable[Any], *, quietly: bool = False) -> None:
-        """Do what was decided, tell the supervisor what has changed, and stop if nothing is left.
-        (`quietly`: nothing has that it need know.) All of that survives a crash: see `Actor.do()`."""
-        self.do(effects if quietly else (*effects, TELL))
+    def _perform(self, effects: Iterable[Any], tell: Tell = TELL) -> None:
+        """Do what was decided, tell the supervisor what has changed, and stop if nothing is left. All of
+        that survives a crash: see `Actor.do()`."""
+        self.do((*effects, tell))
 
     def perform(self, effect: Any) -> Iterable[Any] | None:
         """Do one thing."""
         return self._performers[effect.__class__](self, effect)
 
-    def _tell_the_supervisor(self, _: Tell) -> Iterable[Any]:
+    def _tell_the_supervisor(self, effect: Tell) -> Iterable[Any]:
         """Tell what has changed; then it is time for the answers."""
         state, ledger = self._state, self._ledger()
-        if state.committers:
-            self._callers().answer_committed()
+        if state.rare is not None and state.committers:
+            callers.answer_committed(state)
         requests = () if ledger is None else ledger.tidy()
         changed = self._publish()
-        nothing_left = self._nothing_to_remember()
-        answer, state.answer = state.answer, None
-        answers, state.answers = state.answers or (), None
-        if nothing_left:
+        answer, (answers, state.answers) = effect.answer, (state.answers, ())
+        if self._nothing_to_remember():
             self._retire()  # which says all there is to say
             return (*requests, *answers, STOP)
         if changed and not (answer is not None and answer.accepted):
-            self._context.tell_supervisor(SessionChanged(key=self._key))
-        if answer is not None and answer.held and state.card.owes is None:
-            # We failed before we could say that we are held, and the turn was over when we went on: what
-            # we owe is told just above. Held from now on, we would owe nothing, and stay held.
-            answer = dataclasses.replace(answer, held=False)
+            self._context.tell_supervisor(SessionChanged(key=state.key))
         if answer is not None:
+            if answer.held and state.card.owes is None:
+                # We failed before we could say that we are held, and the turn was over when we went on:
+                # what we owe is told just above. Held from now on, we would owe nothing, and stay held.
+                answer = dataclasses.replace(answer, held=False)
             # Behind the card: at no moment does it look as if nothing were under way.
             self._context.tell_supervisor(answer)
         if not state.card.cached and not state.card.busy and not state.machine.late_builds:
@@ -305,14 +275,15 @@ class Session(Actor):
         state = self._state
         machine, card = state.machine, state.card
         was_cached, was_busy, was_in_turn = card.cached, card.busy, card.in_turn
-        held = state.agents.get(machine.agent)
+        if state.here.incarnation != machine.agent:
+            state.here = state.held(machine.agent) or NOBODY
         card.cached = bool(machine.agent) and machine.leaving is None
         card.in_turn = machine.in_use
         card.dirty = machine.generations.dirty > 0
         card.waiting = self._waiting()
         card.retained = machine.retained
         card.busy = machine.busy
-        card.weight = 0 if held is None else held.weight
+        card.weight = state.here.weight
         card.failed = machine.mode is Mode.FAILED
         card.unrecorded = state.ledger is not None and state.ledger.accounts.unrecorded
         turn_over = was_in_turn and not card.in_turn
@@ -338,18 +309,18 @@ class Session(Actor):
     def _retire(self) -> None:
         """Tell the supervisor that nothing is left."""
         state = self._state
-        if state.drain is not None:
+        if state.deadline is not None:
             left = state.machine.generations.dirty
             self._context.tell_supervisor(
                 SessionDrained(
-                    key=self._key,
+                    key=state.key,
                     committed=state.machine.generations.extracted > state.drained_from and not left,
                     left=left,
                     abandoned=state.forced,
                     problem=state.problem,
                 )
             )
-        self._context.tell_supervisor(SessionStopped(key=self._key, ref=self.actor_ref))
+        self._context.tell_supervisor(SessionStopped(key=state.key, ref=self.actor_ref))
 
     def _end_actor(self, _: Stop) -> None:
         self.stop_now()
@@ -375,7 +346,7 @@ class Session(Actor):
         if not machine.begin_now(name, signature):
             return None
         card = state.card
-        agent = state.agents[machine.agent].agent
+        agent = state.here.agent
         state.session_id = session_id
         card.used = number
         card.in_turn = True
@@ -403,53 +374,49 @@ class Session(Actor):
 
     # The same by message, and what takes more.
 
-    def _begin_turn(self, turn: BeginTurn) -> TurnGranted | None:
-        state, context = self._state, self._context
-        machine = state.machine
-        ledger = self._ledger()
+    def on_begin_turn(self, turn: BeginTurn) -> TurnGranted | None:
+        """Begin a turn: at once, or when its time has come."""
+        state, ledger = self._state, self._ledger()
         entered = ledger is not None and ledger.enters_at_once(turn)
-        effects = machine.begin(turn, context.policy.max_waiting, entered=entered)
+        effects = state.machine.begin(turn, self._context.policy.max_waiting, entered=entered)
         if effects is HIT:
-            state.card.used = self.runtime.tick()
-            state.session_id = turn.session_id
-            self._note_hit()
+            self._note_hit(turn)
             self._publish()
-            agent = state.agents[machine.agent].agent
-            return TurnGranted(agent=agent, reused=True, rebuild_reason=None)
-        callers = self._callers()
-        callers.wait_for_turn(turn)
+            return TurnGranted(agent=state.here.agent, reused=True, rebuild_reason=None)
+        callers.wait_for_turn(self, turn)
         self._perform(effects)
-        callers.limit_turn(turn)
+        if turn.timeout is not None:
+            callers.set_timer(self, callers.waiter_of(state, turn), Call(self._expire_turn, turn))
         return None
 
-    def _note_hit(self) -> None:
+    def _note_use(self, turn: BeginTurn) -> None:
+        self._state.card.used = self.runtime.tick()
+        self._state.session_id = turn.session_id
+
+    def _note_hit(self, turn: BeginTurn) -> None:
         """A turn found its agent. A listener may want to hear of it."""
-        self._state.card.hits += 1
+        self._note_use(turn)
+        state = self._state
+        state.card.hits += 1
         if self._context.hits:
-            agent = self._state.machine.agent
-            self._context.tell_supervisor(AgentReused(key=self._key, incarnation=agent))
+            self._context.tell_supervisor(AgentReused(key=state.key, incarnation=state.machine.agent))
 
     def _grant(self, effect: effects_of.Grant) -> None:
-        state = self._state
+        state, turn = self._state, effect.turn
         machine = state.machine
-        if machine.turn is not effect.turn or machine.place is not Place.IN_TURN:
+        if machine.turn is not turn or machine.place is not Place.IN_TURN:
             return  # the session has failed since that was decided, and refuses it
-        state.card.used = self.runtime.tick()
-        state.session_id = effect.turn.session_id
-        if effect.reused:
-            self._note_hit()
-        granted = TurnGranted(
-            agent=state.agents[machine.agent].agent,
-            reused=effect.reused,
-            rebuild_reason=effect.reason,
-        )
-        self._callers().grant(effect.turn, granted)
+        (self._note_hit if effect.reused else self._note_use)(turn)
+        held, waiter = state.held(machine.agent), callers.forget(state, turn)
+        if waiter is not None and waiter.reply is not None and held is not None:
+            granted = TurnGranted(agent=held.agent, reused=effect.reused, rebuild_reason=effect.reason)
+            state.answer_later(waiter.reply, granted, turn)
 
     def _refuse(self, effect: effects_of.Refuse) -> None:
-        callers = self._callers()
-        callers.refuse(effect.turn, callers.error(effect.why, effect.turn))
+        callers.refuse(self, effect.turn, effect.why)
 
-    def _end_turn(self, message: EndTurn) -> int | None:
+    def on_end_turn(self, message: EndTurn) -> int | None:
+        """End a turn. Whoever ran it goes on when it is in the store, if there is one."""
         state = self._state
         machine, ledger = state.machine, self._ledger()
         incarnation = machine.agent
@@ -460,20 +427,21 @@ class Session(Actor):
             recorded=ledger is not None and ledger.ends_at_once(message.turn),
         )
         if effects is None:
-            logger.warning(
-                "%s: a turn was given back that was over before, and changes nothing: it was given back "
-                "twice, or its session was closed by force",
-                self,
-            )
+            if not message.insists:
+                logger.warning(
+                    "%s: a turn was given back that was over before, and changes nothing: it was given "
+                    "back twice, or its session was closed by force",
+                    self,
+                )
             return None
-        if message.weight is not None and incarnation in state.agents:
-            state.agents[incarnation].weight = message.weight
+        held = state.held(incarnation)
+        if message.weight is not None and held is not None:
+            held.weight = message.weight
         if effects is RESTED:
             effects = [effects_of.TurnOver(message.turn)]
         if machine.place is Place.RECORDING and state.ledger is not None:
-            # Whoever ran the turn goes on when it is in the store.
             state.ledger.ender = self.defer_reply()
-            self._perform(effects, quietly=True)
+            self.do(effects)  # nothing has changed yet that the supervisor need know
             return None
         generation = machine.generations.generation
         if message.discard is not None:
@@ -485,82 +453,113 @@ class Session(Actor):
         self._state.card.used = self.runtime.tick()
         self._state.card.idle_since = self.runtime.clock()
 
-    def _give_back_turn(self, message: GiveBackTurn) -> None:
-        machine = self._state.machine
-        if machine.turn is message.end.turn and machine.place is Place.IN_TURN:
-            self._end_turn(message.end)
-
-    def _withdraw_turn(self, message: WithdrawTurn) -> None:
+    def on_withdraw_turn(self, message: WithdrawTurn) -> None:
+        """Take a turn out of the line, or end it."""
         machine, turn = self._state.machine, message.turn
-        waiter = self._callers().forget(turn)
+        waiter = callers.forget(self._state, turn)
         if waiter is not None and waiter.reply is None and machine.next_turn is turn:
             self._state.forget_agent(machine.building)
             self._perform(machine.not_built())
         else:
             self._perform(machine.withdraw(turn))
 
-    def _expire_turn(self, message: ExpireTurn) -> None:
-        self._perform(self._state.machine.expire(message.turn))
+    def _expire_turn(self, turn: BeginTurn) -> None:
+        """A turn has waited for as long as it would."""
+        self._perform(self._state.machine.expire(turn))
 
-    # All others.
+    # Slow work has ended.
 
-    def _release_agent(self, message: ReleaseAgent) -> None:
-        state, card = self._state, self._state.card
-        effects = None
+    def on_build_ended(self, message: BuildEnded) -> None:
+        """An agent was built, or could not be."""
+        self._perform(agents.build_ended(self, message))
+
+    def on_start_commit(self, message: StartCommit) -> bool:
+        """A commit is about to call its hook. Returns whether it may."""
+        machine = self._state.machine
+        if message.attempt != self._state.attempt or machine.generations.in_flight is None:
+            return False
+        put_off = machine.start_commit()
+        if put_off:
+            self._perform(put_off)
+        return put_off is None
+
+    def on_commit_ended(self, message: CommitEnded) -> None:
+        """A commit is over, or stuck."""
+        self._perform(commits.ended(self, message))
+
+    def on_teardown_ended(self, message: TeardownEnded) -> None:
+        """An agent is gone, or the resources of an ended session."""
+        self._perform(agents.torn_down(self, message))
+
+    # Letting go.
+
+    def on_release_agent(self, message: ReleaseAgent) -> None:
+        """Let the agent go if it is still what the supervisor took it for."""
+        card, machine = self._state.card, self._state.machine
+        if message.reason is Reason.SESSION_EXPIRED:
+            closing = self._close(message.reason) if self._expired() else None
+            self._perform(closing or (), Tell(self._answer_to(message)))
+            return
         if message.cutoff is not None:
             wanted = card.idle_since is not None and card.idle_since < message.cutoff
         else:
             wanted = message.seen in (None, card.used)
-        if wanted:
-            effects = state.machine.release(message.reason)
+        effects = machine.release(message.reason) if wanted else None
         # One that was used since is not what the supervisor took it for: it looks again, at once.
-        held = wanted and state.machine.in_use
+        held = wanted and machine.in_use
         if held:
             card.owes = card.used
-        state.answer = ReleaseAnswered(
-            key=self._key, number=message.number, accepted=effects is not None, held=held
-        )
-        self._perform(effects or ())
+        answer = self._answer_to(message, accepted=effects is not None, held=held)
+        self._perform(effects or (), Tell(answer))
 
-    def _evict_agent(self, _: EvictAgent) -> bool:
-        effects = self._state.machine.evict()
+    def _answer_to(
+        self, message: ReleaseAgent, *, accepted: bool = False, held: bool = False
+    ) -> ReleaseAnswered:
+        number = message.number
+        return ReleaseAnswered(key=self._state.key, number=number, accepted=accepted, held=held)
+
+    def _expired(self) -> bool:
+        """Whether the session is unused for too long. The supervisor may have looked long ago."""
+        since, ttl = self._state.card.idle_since, self._context.policy.session_ttl
+        unused = ttl is not None and (since is None or self.runtime.clock() - since > ttl)
+        return unused and self._state.machine.at_rest
+
+    def on_evict_agent(self, _: EvictAgent) -> bool:
+        """Release the agent, now or when its turn ends. Returns whether there is one."""
+        return self.evict()
+
+    def on_close_session(self, message: CloseSession) -> bool:
+        """End the session, now or when its turn ends. Returns whether there was anything to end."""
+        effects = self._close(message.reason, interrupt=message.interrupt)
         self._perform(effects or ())
         return effects is not None
 
-    def _close_session(self, message: CloseSession) -> bool:
+    def _close(self, reason: Reason, *, interrupt: bool = False) -> Effects | None:
         state = self._state
         if state.machine.unused and not state.settings and not state.resources:
-            self._perform(())
-            return False
-        self._perform(state.machine.close(message.reason, interrupt=message.interrupt))
-        return True
+            return None
+        return state.machine.close(reason, interrupt=interrupt)
 
-    def _expire_session(self, message: ExpireSession) -> None:
-        state, ttl = self._state, self._context.policy.session_ttl
-        state.answer = ReleaseAnswered(key=self._key, number=message.number, accepted=False)
-        machine, since = state.machine, state.card.idle_since
-        unused = ttl is not None and (since is None or self.runtime.clock() - since > ttl)
-        if unused and machine.at_rest:
-            self._close_session(CloseSession(interrupt=False, reason=Reason.SESSION_EXPIRED))
-        else:
-            self._perform(())  # it was used since the supervisor looked
+    # All others.
 
-    def _adopt_agent(self, message: AdoptAgent) -> None:
-        effects = self._agents().adopt(message)
+    def on_adopt_agent(self, message: AdoptAgent) -> None:
+        """Hold an agent that was built elsewhere."""
+        effects = agents.adopt(self, message)
         if effects is not None:
             self._perform(effects)
             return
         if self._state.machine.draining:
-            raise self._callers().error(Refusal.CLOSED)
+            raise callers.error(self, Refusal.CLOSED)
         if self._state.machine.mode is Mode.FAILED:
-            raise self._callers().error(Refusal.FAILED)
+            raise callers.error(self, Refusal.FAILED)
         msg = (
             f"{self} is in a turn, or its agent is being built: no other agent can be adopted now. "
             "Do it when the turn is over"
         )
-        raise SessionBusy(msg, self._key)
+        raise SessionBusy(msg, self._state.key)
 
-    def _use_settings(self, message: UseSettings) -> Any:
+    def on_use_settings(self, message: UseSettings) -> Any:
+        """Call a method of the settings."""
         state = self._state
         settings = {} if state.settings is None else state.settings
         try:
@@ -569,114 +568,91 @@ class Session(Actor):
             state.settings = settings or None
             self._perform(())
 
-    def _describe_session(self, _: DescribeSession) -> SessionRow:
-        state = self._state
-        machine = state.machine
-        held, ledger = state.agents.get(machine.agent), self._ledger()
-        resting = machine.turn is None and state.card.idle_since is not None
-        account = None if ledger is None else ledger.shown()
-        row = SessionRow(
-            key=self._key,
-            session_id=state.session_id,
-            state=machine.state,
-            cached=bool(machine.agent) and machine.leaving is None,
-            incarnation=machine.agent,
-            generation=machine.generations.generation if account is None else account.generation,
-            committed=machine.generations.committed if account is None else account.committed,
-            waiting=self._waiting(),
-            retained=machine.retained,
-            idle_seconds=self.runtime.clock() - (state.card.idle_since or 0.0) if resting else None,
-            weight=0 if held is None else held.weight,
-            last_reason=machine.last_reason,
-            last_error=state.last_error,
-            holder=None if ledger is None else ledger.holder(),
-            busy=machine.busy,
-            used=state.card.used,
-            empty=self._nothing_to_remember(),
-        )
-        self._perform(())
-        return row
+    def on_describe_session(self, _: DescribeSession) -> SessionRow:
+        """Say how the session is."""
+        return self.describe()
 
-    def look_at_ledger(self) -> None:
-        """The time has come for something that the session does only with a store."""
-        self._perform(self._ledger_there_is().look())
-
-    # Commits.
-
-    def _commit_session(self, message: CommitSession) -> CommitOutcome | None:
-        machine, commits, callers = self._state.machine, self._commits(), self._callers()
+    def on_commit_session(self, message: CommitSession) -> CommitOutcome | None:
+        """Commit every dirty segment."""
+        state, machine = self._state, self._state.machine
         left = machine.generations.dirty
         if message.agent is not None:
-            commits.offer(message.agent)
-        note = commits.why_not(message)
+            commits.offer(state, message.agent)
+        note = commits.why_not(state, message)
         if note is not None:
-            self._perform(machine.flush() if note is IN_OWN_TURN else ())
+            self._perform(machine.flush() if note is commits.IN_OWN_TURN else ())
             return CommitOutcome(left=left, note=note)
-        callers.wait_for_commit(message)
+        callers.wait_for_commit(self, message)
         self._perform(machine.flush())
-        callers.limit_commit(message)
+        if message.timeout is not None:
+            waiter = (state.committers or {}).get(message)
+            callers.set_timer(self, waiter, Call(self._expire_commit, message))
         return None
 
-    def _start_commit(self, message: StartCommit) -> bool:
-        may, effects = self._commits().start(message)
-        if effects:
-            self._perform(effects)
-        return may
-
-    def _complete_elsewhere(self, message: CompleteElsewhere) -> int:
-        generation = self._commits().complete_elsewhere(message.agent)
-        self._perform(())
-        return generation
-
-    def _expire_commit(self, message: ExpireCommit) -> None:
-        self._callers().expire_commit(message.request)
+    def _expire_commit(self, request: CommitSession) -> None:
+        """Whoever wanted this commit has waited for as long as they would. It goes on."""
+        note = "it took longer than the caller would wait, and goes on"
+        callers.answer_commit(self._state, request, note)
         self._perform(())
 
-    # Drain.
+    def _retry_commit(self) -> None:
+        """The pause after a failed commit is over."""
+        self._state.retry_timer = None
+        self._perform(self._state.machine.retry())
 
-    def _drain_session(self, message: DrainSession) -> None:
-        state = self._state
-        if state.drain is None:
-            state.drain = message
-            state.drained_from = state.machine.generations.extracted
+    def on_drain_session(self, message: DrainSession) -> None:
+        """Commit and close everything: in good time, by force, or without waiting for commits."""
+        state, machine = self._state, self._state.machine
+        if state.deadline is None:
+            state.deadline = message.deadline
+            state.drained_from = machine.generations.extracted
             state.problem = None
-            self._perform(state.machine.drain())
+            self._perform(machine.drain())
+        if message.force:
+            self._force()
+        if message.abandon:
+            if machine.generations.in_flight is not None:
+                state.forced = True
+                state.problem = "its commit was still running at the deadline"
+            self._perform(machine.abandon())
 
-    def _force_session(self, _: ForceSession) -> None:
+    def _force(self) -> None:
         state, ledger = self._state, self._ledger()
-        why = "the room was drained before the store had answered"
         if ledger is not None:
-            self._perform(ledger.give_up_recording(why))
+            self._perform(ledger.give_up_recording("the room was drained before the store had answered"))
         if state.machine.turn is not None:
             state.forced = True
             state.problem = "its turn was still running at the deadline"
             logger.warning("%s: its turn was still running at the deadline of the drain", self)
         self._perform(state.machine.force())
 
-    def _abandon_session(self, _: AbandonSession) -> None:
-        if self._state.machine.generations.in_flight is not None:
-            self._state.forced = True
-            self._state.problem = "its commit was still running at the deadline"
-        self._perform(self._state.machine.abandon())
-
     # What gateways call through a proxy, when they want the actor itself.
 
     def commit(self, *, wait: bool = True, timeout: float | None = None) -> CommitOutcome:
         """Commit every dirty segment. See `Greenroom.commit`."""
         check_wait("timeout", timeout)
-        return self._commit_session(CommitSession(wait=wait, timeout=timeout, held=held_around()))  # type: ignore[return-value]  # deferred
+        return self.on_commit_session(CommitSession(wait=wait, timeout=timeout, held=held_around()))  # type: ignore[return-value]  # deferred
 
     def evict(self) -> bool:
         """Release the agent. See `Greenroom.evict`."""
-        return self._evict_agent(EvictAgent())
+        effects = self._state.machine.evict()
+        self._perform(effects or ())
+        return effects is not None
 
     def end(self, *, interrupt: bool = False) -> bool:
         """End the session. See `Greenroom.end`."""
-        return self._close_session(CloseSession(interrupt=interrupt, reason=Reason.EXPLICIT))
+        return self.on_close_session(CloseSession(interrupt=interrupt, reason=Reason.EXPLICIT))
 
     def complete(self, agent: Any = None) -> int:
-        """Count a turn that was run elsewhere, by `agent`. Returns the new generation."""
-        return self._complete_elsewhere(CompleteElsewhere(agent=agent))
+        """Count a turn that was run elsewhere, by `agent`. Returns the new generation. Without an agent,
+        it is committed by the one that is offered with the commit."""
+        state = self._state
+        state.card.idle_since = self.runtime.clock()
+        generation = state.machine.complete_elsewhere(
+            None if agent is None else commits.take_in(state, agent)
+        )
+        self._perform(())
+        return generation
 
     def has_uncommitted(self) -> bool:
         """Tell whether completed turns are uncommitted."""
@@ -686,68 +662,74 @@ class Session(Actor):
 
     def describe(self) -> SessionRow:
         """Say how the session is."""
-        return self._describe_session(DescribeSession())
+        state, ledger = self._state, self._ledger()
+        machine, card = state.machine, state.card
+        resting = machine.turn is None and card.idle_since is not None
+        account = None if ledger is None else ledger.shown()
+        row = SessionRow(
+            key=state.key,
+            session_id=state.session_id,
+            state=machine.state,
+            cached=bool(machine.agent) and machine.leaving is None,
+            incarnation=machine.agent,
+            generation=machine.generations.generation if account is None else account.generation,
+            committed=machine.generations.committed if account is None else account.committed,
+            waiting=self._waiting(),
+            retained=machine.retained,
+            idle_seconds=self.runtime.clock() - (card.idle_since or 0.0) if resting else None,
+            weight=state.here.weight,
+            last_reason=machine.last_reason,
+            last_error=state.last_error,
+            holder=None if ledger is None else ledger.holder(),
+            busy=machine.busy,
+            used=card.used,
+            empty=self._nothing_to_remember(),
+        )
+        self._perform(())
+        return row
 
-    # Who handles what.
+    # The ledger.
 
-    _handlers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
-        AbandonSession: _abandon_session,
-        AdoptAgent: _adopt_agent,
-        Answered: _answered,
-        BeginTurn: _begin_turn,
-        BuildEnded: heard_by(_agents, Agents.build_ended),
-        CloseSession: _close_session,
-        CommitEnded: heard_by(_commits, Commits.ended),
-        CommitSession: _commit_session,
-        CommitStuck: heard_by(_commits, Commits.stuck),
-        CompleteElsewhere: _complete_elsewhere,
-        DescribeSession: _describe_session,
-        DrainSession: _drain_session,
-        EndTurn: _end_turn,
-        EvictAgent: _evict_agent,
-        ExpireCommit: _expire_commit,
-        ExpireSession: _expire_session,
-        ExpireTurn: _expire_turn,
-        ForceSession: _force_session,
-        GiveBackTurn: _give_back_turn,
-        RecoverSession: heard_by(_ledger_there_is, Ledger.recover),
-        ReleaseAgent: _release_agent,
-        ResourcesClosed: heard_by(_agents, Agents.resources_closed),
-        RetryCommit: heard_by(_commits, Commits.retry),
-        StartCommit: _start_commit,
-        TeardownEnded: heard_by(_agents, Agents.torn_down),
-        UseSettings: _use_settings,
-        WithdrawTurn: _withdraw_turn,
-    }
+    def on_answered(self, message: Answered) -> None:
+        """The store has answered."""
+        self._perform(self._answers[message.request.__class__](self._ledger_there_is(), message))
 
-    _answers: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {
-        CallLedger: heard_by(_ledger_there_is, Ledger.called),
-        EnterStore: heard_by(_ledger_there_is, Ledger.entered),
-        RecordTurn: heard_by(_ledger_there_is, Ledger.recorded),
+    def on_recover_session(self, message: RecoverSession) -> None:
+        """Commit what another room has left."""
+        self._perform(self._ledger_there_is().recover(message))
+
+    def look_at_ledger(self) -> None:
+        """The time has come for something that the session does only with a store."""
+        self._perform(self._ledger_there_is().look())
+
+    _answers: ClassVar[dict[type, Callable[[Ledger, Answered], Iterable[Any]]]] = {
+        CallLedger: Ledger.called,
+        EnterStore: Ledger.entered,
+        RecordTurn: Ledger.recorded,
     }
 
     # Who performs what.
 
     _performers: ClassVar[dict[type, Callable[[Any, Any], Iterable[Any] | None]]] = {
-        effects_of.Build: done_by(_agents, Agents.build),
-        effects_of.CloseResources: done_by(_agents, Agents.close_resources),
-        effects_of.Commit: done_by(_commits, Commits.commit),
-        effects_of.CommitGaveUp: done_by(_commits, Commits.gave_up),
-        effects_of.EndSession: done_by(_agents, Agents.end_session),
-        effects_of.Enter: done_by(_ledger_there_is, Ledger.enter),
-        effects_of.EnterLater: done_by(_ledger_there_is, Ledger.enter_later),
+        effects_of.Build: agents.build,
+        effects_of.CloseResources: agents.close_resources,
+        effects_of.Commit: commits.commit,
+        effects_of.CommitGaveUp: callers.give_up_commits,
+        effects_of.EndSession: agents.end_session,
+        effects_of.Enter: by_ledger(Ledger.enter),
+        effects_of.EnterLater: by_ledger(Ledger.enter_later),
         effects_of.Grant: _grant,
-        effects_of.Insert: done_by(_agents, Agents.insert),
-        effects_of.Interrupt: done_by(_agents, Agents.interrupt),
-        effects_of.Pause: done_by(_commits, Commits.pause),
-        effects_of.Record: done_by(_ledger_there_is, Ledger.record),
+        effects_of.Insert: agents.insert,
+        effects_of.Interrupt: agents.interrupt,
+        effects_of.Pause: commits.pause,
+        effects_of.Record: by_ledger(Ledger.record),
         effects_of.Refuse: _refuse,
-        effects_of.Retain: done_by(_commits, Commits.retain),
-        effects_of.SessionOver: done_by(_agents, Agents.session_over),
-        effects_of.TearDown: done_by(_agents, Agents.tear_down),
+        effects_of.Retain: commits.retain,
+        effects_of.SessionOver: agents.session_over,
+        effects_of.TearDown: agents.tear_down,
         effects_of.TurnOver: _turn_over,
         Answer: _send_answer,
         Stop: _end_actor,
         Tell: _tell_the_supervisor,
-        **dict.fromkeys(_answers, done_by(_ledger_there_is, Ledger.ask)),  # what is asked of the store
+        **dict.fromkeys(_answers, by_ledger(Ledger.ask)),  # what is asked of the store
     }

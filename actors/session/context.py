@@ -7,6 +7,7 @@ reader sees the old or the new notice, both whole: each is one attribute, replac
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -28,57 +29,44 @@ __all__ = ["RoomContext"]
 logger = logging.getLogger("greenroom.actors")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RoomContext:
     """What a session needs to know of its room."""
 
-    __slots__ = (
-        "books",
-        "build",
-        "builds_here",
-        "cards",
-        "draining",
-        "hits",
-        "hooks",
-        "policy",
-        "runtime",
-        "settling",
-        "supervisor",
-        "warm",
-        "weighing",
-        "writer",
-    )
+    runtime: Runtime
+    build: Callable[[Any], Any]
+    policy: Policy
+    hooks: AgentHooks
+    books: Bookkeeping | None = None
+    """How the room uses its store, if it has one."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        build: Callable[[Any], Any],
-        policy: Policy,
-        hooks: AgentHooks,
-        books: Bookkeeping | None = None,
-    ) -> None:
-        self.runtime = runtime
-        self.build = build
-        self.builds_here = not is_async(build) and not runtime.simulated
-        """Whether a caller that waits on a thread of its own may build there."""
-        self.policy = policy
-        self.hooks = hooks
-        self.books = books
-        """How the room uses its store, if it has one."""
-        self.writer: ActorRef[Any] | None = None
-        """Who writes to the store. Set once, before there is any session."""
-        self.supervisor: ActorRef[Any] | None = None
-        """Set once, before there is any session."""
-        self.cards: dict[str, Card] = {}
-        """The card of each key, with its session actor. The supervisor puts it there."""
-        self.draining = False
-        self.warm = False
-        """Whether a turn may begin and end without a message: nobody need hear of it."""
-        self.hits = False
-        """Whether a listener wants to hear of turns that found their agent."""
-        self.weighing = False
-        """Whether the supervisor wants to hear of every turn that ends, to look at the memory."""
-        self.settling = False
-        """Whether the supervisor wants to hear of sessions in which nothing is under way any more."""
+    writer: ActorRef[Any] | None = None
+    """Who writes to the store. Set once, before there is any session."""
+
+    supervisor: ActorRef[Any] | None = None
+    """Set once, before there is any session."""
+
+    cards: dict[str, Card] = field(default_factory=dict[str, "Card"])
+    """The card of each key, with its session actor. The supervisor puts it there."""
+
+    builds_here: bool = field(init=False)
+    """Whether a caller that waits on a thread of its own may build there."""
+
+    draining: bool = False
+    warm: bool = False
+    """Whether a turn may begin and end without a message: nobody need hear of it."""
+
+    hits: bool = False
+    """Whether a listener wants to hear of turns that found their agent."""
+
+    weighing: bool = False
+    """Whether the supervisor wants to hear of every turn that ends, to look at the memory."""
+
+    settling: bool = False
+    """Whether the supervisor wants to hear of sessions in which nothing is under way any more."""
+
+    def __post_init__(self) -> None:
+        self.builds_here = not is_async(self.build) and not self.runtime.simulated
 
     def tell_supervisor(self, message: Any) -> None:
         """Tell it, if there still is one."""

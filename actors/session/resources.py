@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from greenroom.actors.errors import RoomClosed
@@ -158,27 +159,16 @@ class Settings(MutableMapping[str, Any]):
         self._use("clear")
 
 
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class BuildContext:
     """What `build` gets: which session it builds for, and what that session has."""
 
-    __slots__ = ("key", "resources", "session_id", "settings", "spec", "store")
-
-    def __init__(
-        self,
-        *,
-        key: str,
-        session_id: str,
-        spec: Any,
-        settings: Settings,
-        store: Any,
-        resources: Resources,
-    ) -> None:
-        self.key = key
-        self.session_id = session_id
-        self.spec = spec
-        self.settings = settings
-        self.store = store
-        self.resources = resources
+    key: str
+    session_id: str
+    spec: Any
+    settings: Settings
+    store: Any
+    resources: Resources
 
     def __repr__(self) -> str:
         # Never the spec: it may be a mapping with secrets in it.

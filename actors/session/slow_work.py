@@ -1,5 +1,8 @@
 """The slow work of a session: what runs on workers or event loops, and how its outcome comes back.
 
+Each piece is a coroutine, wherever it runs. If all that it calls is async, it runs on a loop; else on a
+worker, where what it awaits (`Calls`) is done at once, so that nothing in it is ever suspended.
+
 Each piece tells its session itself how it ended, in time or late; what it raises never gets out of it,
 `SystemExit` neither. The future of the work only tells what that could not: that it was never
 begun, or is stuck. A late outcome names its incarnation, and the session knows what to do with it.
@@ -12,7 +15,7 @@ import functools
 import inspect
 import logging
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pykka
 
@@ -22,17 +25,10 @@ from greenroom.actors.runtime._errors import RuntimeClosed, WorkNotBegun, WorkTi
 from greenroom.actors.runtime._loops import running_loop, usable
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session.hooks import forget_transcript
-from greenroom.messages import (
-    BuildEnded,
-    CommitEnded,
-    CommitStuck,
-    ResourcesClosed,
-    StartCommit,
-    TeardownEnded,
-)
+from greenroom.messages import BuildEnded, CommitEnded, StartCommit, TeardownEnded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from greenroom.actors.runtime._future import Future
     from greenroom.actors.runtime._ref import ActorRef
@@ -52,8 +48,41 @@ BUILDS, HOOKS, DRAIN = "build", "hooks", "drain"
 MOST_IN_A_DRAIN = 512
 """How many hooks may run at once in a drain: nearly all there are."""
 
-PUT_OFF = object()
-"""What a commit returns that was not to begin."""
+Hooks: TypeAlias = "list[tuple[str, Callable[[], Any]]]"
+Errors: TypeAlias = tuple[tuple[str, BaseException], ...]
+
+
+class Calls:
+    """How a piece of slow work calls hooks and asks actors: on a loop it awaits them, and on a worker
+    it waits for them."""
+
+    __slots__ = ("_loop", "_runtime", "on_loop")
+
+    def __init__(
+        self, runtime: Runtime, loop: asyncio.AbstractEventLoop | None, *, on_loop: bool
+    ) -> None:
+        self._runtime = runtime
+        self._loop = loop
+        self.on_loop = on_loop
+
+    async def call(self, hook: Callable[..., Any], *args: Any) -> Any:
+        if self.on_loop:
+            return await hook(*args)
+        return self._runtime._call_and_await(hook, args, self._loop)
+
+    async def call_all(self, hooks: Hooks, ended: Callable[[Errors], object]) -> None:
+        """Make several calls, each of which is made whatever the others raise."""
+        errors: list[tuple[str, BaseException]] = []
+        for name, hook in hooks:
+            try:
+                await self.call(hook)
+            except BaseException as error:
+                errors.append((name, error))
+        ended(tuple(errors))
+        errors.clear()  # they hold tracebacks, these hold frames, and these hold the agent
+
+    async def ask(self, ref: ActorRef[Any], message: Any) -> Any:
+        return await ref.ask(message, block=False) if self.on_loop else ref.ask(message)
 
 
 class SlowWork:
@@ -71,33 +100,47 @@ class SlowWork:
         self, incarnation: int, context: BuildContext, loop: asyncio.AbstractEventLoop | None
     ) -> None:
         """Build an agent. `BuildEnded` comes back, and again if it was given up and returns late."""
-        room, runtime, loop = self._room, self._room.runtime, usable(loop)
-        began = runtime.clock()
+        room = self._room
+        began = room.runtime.clock()
 
         def ended(agent: Any = None, error: BaseException | None = None, returned: bool = True) -> None:
-            if agent is None and error is None:
-                error = TypeError("build() returned None in the place of an agent")
-            weight = 0 if error is not None else room.weigh(self._key, agent) or 0
-            self._hand_in(
-                BuildEnded(
-                    incarnation=incarnation,
-                    agent=agent,
-                    error=error,
-                    weight=weight,
-                    seconds=runtime.clock() - began,
-                    returned=returned,
-                ),
-                otherwise=lambda: self._close_stray(agent) if error is None else None,
-            )
+            message = self._built(incarnation, began, agent, error, returned=returned)
+            self._hand_in(message, lambda: self._close_stray(message))
 
-        work = _calling(runtime, loop, room.build, (context,), ended, lambda e: ended(error=e))
-        self._send(
-            work,
-            f"build {self._shown}",
-            room.policy.build_timeout,
-            loop,
-            lambda error: ended(error=error, returned=not _may_come_back(error)),
-            lane=BUILDS,
+        async def work(calls: Calls) -> None:
+            try:
+                agent = await calls.call(room.build, context)
+            except BaseException as error:
+                ended(error=error)
+            else:
+                ended(agent)
+
+        def failed(error: BaseException) -> None:
+            ended(error=error, returned=not _may_come_back(error))
+
+        timeout = room.policy.build_timeout
+        self._send(work, [room.build], f"build {self._shown}", timeout, loop, failed, lane=BUILDS)
+
+    def _built(
+        self,
+        incarnation: int,
+        began: float,
+        agent: Any,
+        error: BaseException | None,
+        *,
+        returned: bool = True,
+        turn: BeginTurn | None = None,
+    ) -> BuildEnded:
+        if agent is None and error is None:
+            error = TypeError("build() returned None in the place of an agent")
+        return BuildEnded(
+            incarnation=incarnation,
+            agent=agent,
+            error=error,
+            weight=0 if error is not None else self._room.weigh(self._key, agent) or 0,
+            seconds=self._room.runtime.clock() - began,
+            returned=returned,
+            turn=turn,
         )
 
     def build_here(self, turn: BeginTurn, here: BuildHere) -> TurnGranted:
@@ -115,35 +158,23 @@ class SlowWork:
             # a step of a loop it does not.
             for agent in map(copy_context().run, (work,)):  # noqa: B007  # it is used behind the loop
                 break
-            if agent is None:
-                error = TypeError("build() returned None in the place of an agent")
         except BaseException as raised:
             error = raised
-        weight = 0 if error is not None else room.weigh(self._key, agent) or 0
-        ended: BuildEnded | None = BuildEnded(
-            incarnation=here.incarnation,
-            agent=agent,
-            error=error,
-            weight=weight,
-            seconds=runtime.clock() - began,
-            returned=True,
-            turn=turn,
-        )
+        ended: BuildEnded | None = self._built(here.incarnation, began, agent, error, turn=turn)
         if error is not None and not isinstance(error, (Exception, asyncio.CancelledError)):
             self._tell(ended)
             raise error
         try:
             return cast("TurnGranted", self._ref.actor_inbox.ask(ended, gives_way=False))
         except pykka.ActorDeadError as dead:
-            if error is None:
-                self._close_stray(agent)
+            self._close_stray(ended)
             msg = f"session {self._key!r} was closed before its agent was built"
             raise RoomClosed(msg, self._key) from dead
         except GreenroomError as refusal:
             refused = refusal
         except BaseException:
             # The session failed on it, which its supervisor sees to, or this thread was struck.
-            self._tell(ended, lambda: self._close_stray(agent) if error is None else None)
+            self._tell(ended, lambda: self._close_stray(ended))
             raise
         agent = ended = None
         raise refused.with_traceback(None)  # which has frames, and these have the agent
@@ -156,109 +187,98 @@ class SlowWork:
         loop: asyncio.AbstractEventLoop | None,
         entry: tuple[Request[bool], Request[bool]] | None = None,
     ) -> None:
-        """Commit. `CommitEnded` comes back, or `CommitStuck` and then, perhaps, `CommitEnded`.
+        """Commit. `CommitEnded` comes back, and again if it was stuck and returns late.
 
         With a ledger, `entry` is what that is told before the hook is called, and after: what was begun
         has its number for good, and what the provider has done counts once the ledger knows it.
         """
-        runtime, loop = self._room.runtime, usable(loop)
-        began = runtime.clock()
-
-        def ended(result: Any = None, error: BaseException | None = None) -> None:
-            if result is not PUT_OFF:
-                seconds = runtime.clock() - began
-                # The last that this worker does for it. If the agent is to be let go now, it does that,
-                # too: one trip, and nobody is woken.
-                thread = LOCAL.state
-                thread.finishing = True
-                try:
-                    self._tell(CommitEnded(attempt=attempt, error=error, seconds=seconds))
-                finally:
-                    thread.finishing = False
-
-        def failed(error: BaseException) -> None:
-            if _may_come_back(error):
-                self._tell(CommitStuck(attempt=attempt, error=error))
-            else:
-                ended(error=error)
-
-        start = StartCommit(attempt=attempt)
-
-        writer = self._room.writer
+        clock, writer = self._room.runtime.clock, self._room.writer
+        began = clock()
         before, after = entry or (None, None)
 
-        async def on_a_loop() -> Any:
-            if writer is not None and before is not None:
-                self._see_whether_lost(await writer.ask(before, block=False))
-            if not await self._ref.ask(start, block=False):
-                return PUT_OFF
-            result = await hook()
-            if writer is not None and after is not None:
-                self._see_whether_lost(await writer.ask(after, block=False))
-            return result
+        async def note(calls: Calls, request: Request[bool] | None) -> None:
+            if writer is not None and request is not None and not await calls.ask(writer, request):
+                msg = f"session {self._key!r}: another room has taken it over, and answers for its turns"
+                raise LostOwnership(msg, self._key)
 
-        def on_a_worker() -> Any:
-            if writer is not None and before is not None:
-                self._see_whether_lost(writer.ask(before))
-            if not self._ref.ask(start):
-                return PUT_OFF
-            result = runtime._call_and_await(hook, (), loop)
-            if writer is not None and after is not None:
-                self._see_whether_lost(writer.ask(after))
-            return result
+        async def work(calls: Calls) -> None:
+            failure: BaseException | None = None
+            try:
+                await note(calls, before)
+                if not await calls.ask(self._ref, StartCommit(attempt=attempt)):
+                    return  # it was put off
+                await calls.call(hook)
+                await note(calls, after)
+            except BaseException as error:
+                failure = error
+            # The last that this worker does for it. If the agent is to be let go now, it does that,
+            # too: one trip, and nobody is woken.
+            thread = LOCAL.state
+            thread.finishing = True
+            try:
+                self._tell(CommitEnded(attempt=attempt, error=failure, seconds=clock() - began))
+            finally:
+                thread.finishing = False
 
-        call = on_a_loop if is_async(hook) else on_a_worker
-        work = _calling(runtime, loop, call, (), ended, lambda e: ended(error=e))
-        self._send(work, f"commit {self._shown}", timeout, loop, failed)
+        def failed(error: BaseException) -> None:
+            stuck = _may_come_back(error)
+            seconds = 0.0 if stuck else clock() - began
+            self._tell(CommitEnded(attempt=attempt, error=error, seconds=seconds, returned=not stuck))
 
-    def _see_whether_lost(self, held: bool) -> None:
-        if not held:
-            msg = f"session {self._key!r}: another room has taken it over, and answers for its turns"
-            raise LostOwnership(msg, self._key)
+        self._send(work, [hook], f"commit {self._shown}", timeout, loop, failed)
 
-    def tear_down(
-        self,
-        incarnation: int,
-        held: HeldAgent,
-        hooks: list[tuple[str, Callable[[], Any]]],
-        *,
-        close: bool,
-    ) -> None:
+    def tear_down(self, held: HeldAgent, hooks: Hooks, *, close: bool) -> None:
         """Call the hooks of a release or of a close. `TeardownEnded` comes back, once."""
-        runtime, agent, loop = self._room.runtime, held.agent, usable(held.loop)
-        began = runtime.clock()
+        clock, incarnation, agent = self._room.runtime.clock, held.incarnation, held.agent
+        began = clock()
 
-        def ended(errors: tuple[tuple[str, BaseException], ...]) -> None:
-            seconds = runtime.clock() - began
+        def ended(errors: Errors) -> None:
+            seconds = clock() - began
             self._tell(TeardownEnded(incarnation=incarnation, errors=errors, seconds=seconds))
 
-        def last(errors: list[tuple[str, BaseException]]) -> None:
+        def last(errors: Errors) -> None:
             if not close:
                 forget_transcript(agent)
-            ended(tuple(errors))
+            ended(errors)
 
-        what = "close" if close else "release"
-        name, timeout = f"{what} {self._shown}", self._room.policy.teardown_timeout
+        what, loop = "close" if close else "release", usable(held.loop)
+
+        def given_up(error: BaseException) -> None:
+            ended(((what, error),))
 
         def failed(error: BaseException) -> None:
             if isinstance(error, WorkNotBegun) and loop is not None:
                 # Not one hook was called. The agent's own loop does not run them, so ours does.
-                again = _calling_all(runtime, None, hooks, last)
-                self._send(again, name, timeout, None, lambda error: ended(((what, error),)))
+                self._call_all(hooks, last, what, None, given_up)
             else:
-                ended(((what, error),))
+                given_up(error)
 
-        self._send(_calling_all(runtime, loop, hooks, last), name, timeout, loop, failed)
+        self._call_all(hooks, last, what, loop, failed)
 
-    def close_resources(self, number: int, closers: list[tuple[str, Callable[[], Any]]]) -> None:
-        """Close the resources of an ended session. `ResourcesClosed` comes back."""
+    def close_resources(self, number: int, closers: Hooks) -> None:
+        """Close the resources of an ended session. `TeardownEnded` comes back."""
 
-        def ended(errors: list[tuple[str, BaseException]]) -> None:
-            self._tell(ResourcesClosed(number=number, errors=tuple(errors)))
+        def ended(errors: Errors) -> None:
+            self._tell(TeardownEnded(number=number, errors=errors))
 
-        work = _calling_all(self._room.runtime, None, closers, ended)
-        name, timeout = f"close resources {self._shown}", self._room.policy.teardown_timeout
-        self._send(work, name, timeout, None, lambda error: ended([("resources", error)]))
+        def failed(error: BaseException) -> None:
+            ended((("resources", error),))
+
+        self._call_all(closers, ended, "close resources", None, failed)
+
+    def _call_all(
+        self,
+        hooks: Hooks,
+        ended: Callable[[Errors], object],
+        what: str,
+        loop: asyncio.AbstractEventLoop | None,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        def work(calls: Calls) -> Coroutine[Any, Any, None]:
+            return calls.call_all(hooks, ended)
+
+        each, timeout = [hook for _, hook in hooks], self._room.policy.teardown_timeout
+        self._send(work, each, f"{what} {self._shown}", timeout, loop, failed)
 
     def interrupt(
         self,
@@ -267,28 +287,40 @@ class SlowWork:
         failed: Callable[[BaseException], None],
     ) -> None:
         """Interrupt an agent. Nothing comes back, unless it fails."""
-        loop = usable(loop)
-        work = _calling(self._room.runtime, loop, hook, (), lambda _: None, failed)
-        timeout = self._room.policy.teardown_timeout
-        self._send(work, f"interrupt {self._shown}", timeout, loop, failed)
+
+        def ended(errors: Errors) -> None:
+            for _, error in errors:
+                failed(error)
+
+        self._call_all([("interrupt", hook)], ended, "interrupt", loop, failed)
 
     def _send(
         self,
-        work: Callable[[], Any],
+        work: Callable[[Calls], Coroutine[Any, Any, None]],
+        hooks: list[Callable[..., Any]],
         name: str,
         timeout: float | None,
         loop: asyncio.AbstractEventLoop | None,
         failed: Callable[[BaseException], None],
         lane: str = HOOKS,
     ) -> None:
-        """Have it done. `failed` hears if it never began, or is stuck."""
-        most = None
+        """Have it done, and these hooks called. `failed` hears if it never began, or is stuck."""
+        most, runtime, loop = None, self._room.runtime, usable(loop)
         if self._room.draining:
             # Whoever hangs in a drain hangs to its end: there are workers for the others.
             lane, most = DRAIN, MOST_IN_A_DRAIN
-        runtime = self._room.runtime
+        calls = Calls(runtime, loop, on_loop=all(map(is_async, hooks)))
+
+        async def on_a_loop() -> None:
+            await work(calls)
+
+        def on_a_worker() -> None:
+            for _ in work(calls).__await__():
+                raise AssertionError  # nothing in it is suspended there
+
+        call = on_a_loop if calls.on_loop else on_a_worker
         try:
-            future = runtime.submit(work, timeout=timeout, name=name, loop=loop, lane=lane, most=most)
+            future = runtime.submit(call, timeout=timeout, name=name, loop=loop, lane=lane, most=most)
         except RuntimeClosed as error:
             failed(error)
             return
@@ -327,12 +359,14 @@ class SlowWork:
         except pykka.ActorDeadError:
             otherwise()
 
-    def _close_stray(self, agent: Any) -> None:
+    def _close_stray(self, built: BuildEnded | None) -> None:
         """Close an agent whose session is gone: its build outlasted a drain.
 
         On this very thread, which is the one that built it: the runtime may have ended, too.
         """
-        for name, hook in self._room.hooks.farewell(agent, close=True):
+        if built is None or built.error is not None:
+            return
+        for name, hook in self._room.hooks.farewell(built.agent, close=True):
             try:
                 result = hook()
                 if inspect.isawaitable(result):
@@ -360,62 +394,3 @@ def _run_to_its_end(awaitable: Awaitable[Any]) -> None:
 
 _last_tasks: set[asyncio.Task[None]] = set()
 """A loop keeps only weak references to its tasks."""
-
-
-def _calling(
-    runtime: Runtime,
-    loop: asyncio.AbstractEventLoop | None,
-    call: Callable[..., Any],
-    args: tuple[Any, ...],
-    succeeded: Callable[[Any], object],
-    failed: Callable[[BaseException], object],
-) -> Callable[[], Any]:
-    """Make work of a call, sync or async, that reports its own outcome and raises nothing."""
-
-    async def on_a_loop() -> None:
-        try:
-            result = await call(*args)
-        except BaseException as error:
-            failed(error)
-        else:
-            succeeded(result)
-
-    def on_a_worker() -> None:
-        try:
-            result = runtime._call_and_await(call, args, loop)
-        except BaseException as error:
-            failed(error)
-        else:
-            succeeded(result)
-
-    return on_a_loop if is_async(call) else on_a_worker
-
-
-def _calling_all(
-    runtime: Runtime,
-    loop: asyncio.AbstractEventLoop | None,
-    calls: list[tuple[str, Callable[[], Any]]],
-    ended: Callable[[list[tuple[str, BaseException]]], object],
-) -> Callable[[], Any]:
-    """Make work of several calls, each of which is made whatever the others raise."""
-    errors: list[tuple[str, BaseException]] = []
-
-    async def on_a_loop() -> None:
-        for name, call in calls:
-            try:
-                await call()
-            except BaseException as error:
-                errors.append((name, error))
-        ended(errors)
-        errors.clear()  # they hold tracebacks, these hold frames, and these hold the agent
-
-    def on_a_worker() -> None:
-        for name, call in calls:
-            try:
-                runtime._call_and_await(call, (), loop)
-            except BaseException as error:
-                errors.append((name, error))
-        ended(errors)
-        errors.clear()
-
-    return on_a_loop if calls and all(is_async(call) for _, call in calls) else on_a_worker

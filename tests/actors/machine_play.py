@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from greenroom.actors.session.lifecycle import Generations, Segment
+from greenroom.actors.session.generations import Generations, Segment
 from greenroom.actors.session.machine import SessionMachine
-from greenroom.actors.session.machine.data import Departure, Ended
+from greenroom.actors.session.machine.data import Departure, Ended, RareData
 from greenroom.actors.session.machine.effects import (
     Build,
     CloseResources,
@@ -34,6 +34,7 @@ from greenroom.actors.session.machine.effects import (
     TurnOver,
     Warm,
 )
+from greenroom.actors.session.machine.rare import Rare
 from greenroom.messages import BeginTurn, Reason
 
 STRANGER = 99
@@ -156,7 +157,10 @@ class Play:
 def snapshot(value: Any) -> Any:
     """Everything that a machine knows, in a form that can be compared later."""
     if isinstance(value, (SessionMachine, Departure, Ended, Segment)):
-        return {field.name: snapshot(getattr(value, field.name)) for field in fields(value)}
+        names = {field.name for field in fields(value)} - {"rare"}
+        rare = {name for name, field in vars(RareData).items() if isinstance(field, Rare)}
+        names |= rare if isinstance(value, SessionMachine) else set()
+        return {name: snapshot(getattr(value, name)) for name in names}
     if isinstance(value, Generations):
         return {name: snapshot(getattr(value, name)) for name in Generations.__slots__}
     return [snapshot(item) for item in value] if isinstance(value, tuple) else value

@@ -15,7 +15,7 @@ import pytest
 from greenroom import AgentHooks, BuildFailed, Policy, Reason
 from greenroom.actors import ManualClock
 from greenroom.actors.session import Session
-from greenroom.messages import Configure, ReleaseAgent, ReleaseAnswered, SettleRoom
+from greenroom.messages import Call, Configure, ReleaseAgent, ReleaseAnswered, SettleRoom
 from greenroom.supervisor.cache import CacheSupervisor
 from greenroom.supervisor.eviction import LOOKS
 from greenroom.supervisor.requests import Requests
@@ -529,21 +529,22 @@ def test_one_whose_turn_is_over_before_it_has_said_that_it_is_held_is_not_held(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C5. 1. it decides to say so, and fails  2. its turn ends  3. it tells both, and owes nothing."""
-    decide = Session._handlers[ReleaseAgent]
+    decide, undone = Session._methods[ReleaseAgent], list[Any]()
 
     def fail_behind_it(self: Session, message: ReleaseAgent) -> None:
-        monkeypatch.setitem(Session._handlers, ReleaseAgent, decide)
+        monkeypatch.setitem(Session._methods, ReleaseAgent, decide)
         with monkeypatch.context() as patch:
-            patch.setattr(Session, "_perform", lambda *_: None)
+            patch.setattr(Session, "_perform", lambda _, *decided: undone.append(decided))
             decide(self, message)
 
     room = cast.room(cap=1)
     held = cast.hold(room, "a")
-    monkeypatch.setitem(Session._handlers, ReleaseAgent, fail_behind_it)
+    monkeypatch.setitem(Session._methods, ReleaseAgent, fail_behind_it)
     other = cast.hold(room, "b")
     room.evict("b")
     other.end()
     held.end()
+    room._context.cards["a"].ref.tell(Call(Session._perform, *undone[0]))
     room.settle()
     monkeypatch.undo()
 

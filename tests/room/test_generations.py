@@ -11,7 +11,7 @@ import pytest
 
 from greenroom import Greenroom
 from greenroom.actors import ManualClock, Session
-from greenroom.messages import CommitSession, RetryCommit
+from greenroom.messages import Call, CommitSession
 from tests.actors.actors import PATIENCE, all_at_once, in_thread, join_all
 from tests.room.agents import (
     OTHER,
@@ -626,7 +626,7 @@ def pauses_before_retries(
 
     def note(session: Session, delay: float, message: Any) -> Any:
         timer = call_later(session, delay, message)
-        if isinstance(message, RetryCommit):
+        if isinstance(message, Call) and message.name == "_retry_commit":
             pauses.append(delay)
         return timer
 

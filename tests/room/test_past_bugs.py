@@ -33,7 +33,7 @@ from greenroom.actors.session import Session
 from greenroom.actors.session.holding import HELD, TOKEN, held_here
 from greenroom.actors.session.resources import Resources
 from greenroom.actors.simulation import InjectedFault
-from greenroom.messages import BeginTurn, ExpireSession, ExpireTurn, UseSettings
+from greenroom.messages import BeginTurn, Call, Reason, ReleaseAgent, UseSettings
 from greenroom.supervisor.announcer import Announcer
 from greenroom.testing import FaultyRuntime, RecordingAgent, RecordingBuild, evict_now
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
@@ -429,7 +429,7 @@ def test_a_session_that_is_used_again_does_not_expire() -> None:
     clock.advance(100.0)
     with room.turn("a"):
         room.settings("a")["model"] = "large"
-        room._context.cards["a"].ref.tell(ExpireSession(number=1))
+        room._context.cards["a"].ref.tell(ReleaseAgent(number=1, reason=Reason.SESSION_EXPIRED))
 
     room.settle()
     assert room.settings("a")["model"] == "large"
@@ -572,18 +572,18 @@ def test_a_session_that_fails_while_it_says_that_it_failed_too_often_still_answe
     """Invariant 5: it forgot, and left out what it had failed on: the answer of a turn, say."""
     planted = [None] * failed_before
 
-    def fail(*_: Any) -> None:
+    def _retry_commit(*_: Any) -> None:
         if planted:
             planted.pop()
             raise OSError("planted")
 
-    monkeypatch.setitem(Session._handlers, ExpireTurn, fail)
+    monkeypatch.setattr(Session, "_retry_commit", _retry_commit)
     runtime, outcomes = FaultyRuntime(), list[str]()
     room = Greenroom(build, runtime=runtime)
     touch(room, "a")
     room.evict("a")
     room.settle(PATIENCE)
-    room.session("a").actor_ref.tell(ExpireTurn(turn=object()))  # type: ignore[arg-type]  # nobody's
+    room.session("a").actor_ref.tell(Call(Session._retry_commit))  # type: ignore[call-arg]  # of whichever session gets it
     runtime.fail_next("effect", failures)
 
     def take_turn() -> None:

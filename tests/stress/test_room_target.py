@@ -197,7 +197,7 @@ def test_a_room_that_lets_agents_go_in_a_turn_is_found_out() -> None:
 def test_a_room_that_forgets_turns_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     load = workload(rate=50.0)
 
-    monkeypatch.setattr("greenroom.actors.session.lifecycle.Generations.owes", lambda *_: False)
+    monkeypatch.setattr("greenroom.actors.session.generations.Generations.owes", lambda *_: False)
     result = play(load)
     assert not result.held
     assert any("turns up to" in text for text in broken(result))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from greenroom.messages import SessionDrained
+from greenroom.messages import DrainSession, SessionDrained
 from greenroom.supervisor.drain import ABANDON, ANSWER, FORCE, REPORT, STAGES
 from greenroom.supervisor.draining import Draining
 
@@ -17,7 +17,7 @@ class Room:
 
     def __init__(self, keys: str) -> None:
         self.now = 0.0
-        self.told: list[tuple[str, str]] = []
+        self.told: list[tuple[str, DrainSession]] = []
         cards = {key: SimpleNamespace(ref=self._ref(key)) for key in keys}
         context: Any = SimpleNamespace(cards=cards, runtime=SimpleNamespace(clock=lambda: self.now))
         self.draining = Draining(context)
@@ -26,8 +26,8 @@ class Room:
         self.draining.wait(reply)
 
     def _ref(self, key: str) -> Any:
-        def deliver(message: object) -> None:
-            self.told.append((key, type(message).__name__))
+        def deliver(message: DrainSession) -> None:
+            self.told.append((key, message))
 
         return SimpleNamespace(actor_inbox=SimpleNamespace(deliver=deliver))
 
@@ -57,8 +57,12 @@ def test_whoever_is_still_to_be_heard_of_is_told_at_each_stage(room: Room) -> No
     room.draining.gone("a")
     for stage in STAGES:
         room.draining.reach(stage)
-    everybody = [("a", "DrainSession"), ("b", "DrainSession")]
-    assert room.told == [*everybody, ("b", "ForceSession"), ("b", "AbandonSession")]
+    assert room.told == [
+        ("a", DrainSession(deadline=10.0)),
+        ("b", DrainSession(deadline=10.0)),
+        ("b", DrainSession(deadline=10.0, force=True)),
+        ("b", DrainSession(deadline=10.0, abandon=True)),
+    ]
     assert room.answers == []
 
 

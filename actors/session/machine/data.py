@@ -1,7 +1,7 @@
 """What the machine of a session knows: its four states, what belongs to them, and what others can see.
 
 Collections are tuples, which are replaced: the empty ones cost nothing, and most sessions of a room have
-no others.
+no others. What few sessions have a use for is `Rare`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from greenroom.actors.session.lifecycle import Generations
+from greenroom.actors.session.generations import Generations
+from greenroom.actors.session.machine.rare import HasRare, Rare
 from greenroom.actors.session.machine.states import CommitState, Mode, Phase, Place
 
 if TYPE_CHECKING:
     from greenroom.actors.session.machine.effects import Turn
     from greenroom.messages import Reason
 
-__all__ = ["Deferred", "Departure", "Ended", "SessionData"]
+__all__ = ["Deferred", "Departure", "Ended", "RareData", "SessionData"]
 
 
 @dataclass(slots=True, eq=False)
@@ -55,8 +56,41 @@ class Ended:
     """Its agents are gone, and its resources are being closed."""
 
 
+class RareData(HasRare):
+    """What the machines of few sessions know, or all of them for a moment only."""
+
+    __slots__ = ()
+
+    enter_tries: Rare[int] = Rare(0)
+    """How often the store was asked in vain about the next turn."""
+
+    late_builds: Rare[tuple[int, ...]] = Rare(())
+    """Builds that were given up and have not come back: their agents will have to be let go."""
+
+    recoveries: Rare[tuple[tuple[int, str], ...]] = Rare(())
+    """Agents that are being built only to commit what was resumed, and the session id of that."""
+
+    commit_only: Rare[tuple[int, ...]] = Rare(())
+    """Agents that were never in the place, and have turns to commit."""
+
+    tries: Rare[int] = Rare(0)
+    """How many commits have failed since the last that succeeded."""
+
+    try_again: Rare[bool] = Rare(False)
+    """The commit in flight was sent before the drain, which tries once more if it fails."""
+
+    session: Rare[int] = Rare(0)
+    """The number of the session: how many have ended before it under this key."""
+
+    session_began: Rare[int] = Rare(0)
+    """The generation at which it began."""
+
+    ended: Rare[tuple[Ended, ...]] = Rare(())
+    """Those that have ended before it, and are not over yet."""
+
+
 @dataclass(slots=True, eq=False)
-class SessionData:
+class SessionData(RareData):
     """What the machine of a session knows."""
 
     has_store: bool = False
@@ -79,9 +113,6 @@ class SessionData:
     """The turn that the store is asked about, or that an agent is built for. `None` if it was withdrawn
     meanwhile."""
 
-    enter_tries: int = 0
-    """How often the store was asked in vain about the next turn."""
-
     waiting: tuple[Turn, ...] = ()
 
     # Agents.
@@ -103,39 +134,14 @@ class SessionData:
     last_reason: Reason | None = None
     """Why the last agent went, if the session goes on."""
 
-    late_builds: tuple[int, ...] = ()
-    """Builds that were given up and have not come back: their agents will have to be let go."""
-
-    recoveries: tuple[tuple[int, str], ...] = ()
-    """Agents that are being built only to commit what was resumed, and the session id of that."""
-
-    commit_only: tuple[int, ...] = ()
-    """Agents that were never in the place, and have turns to commit."""
-
     # Commits.
 
     generations: Generations = field(default_factory=Generations)
     flush_to: int = 0
     """Everything up to this generation is to be committed now."""
 
-    tries: int = 0
-    """How many commits have failed since the last that succeeded."""
-
-    try_again: bool = False
-    """The commit in flight was sent before the drain, which tries once more if it fails."""
-
-    # Sessions under this key.
-
-    session: int = 0
-    """The number of this one: how many have ended before it."""
-
-    session_began: int = 0
-    """The generation at which this one began."""
-
     remembered: bool = False
-    """There was an agent, or a completed turn, since this one began."""
-
-    ended: tuple[Ended, ...] = ()
+    """There was an agent, or a completed turn, since the session began."""
 
     # What can be seen.
 
@@ -154,10 +160,11 @@ class SessionData:
         """Whether a build, commit, release or close is under way."""
         if self.place is Place.ENTERING or self.place is Place.BUILDING or self.committing:
             return True
-        if not (self.departures or self.ended or self.recoveries):
+        if self.departures and self.retained < len(self.departures):
+            return True
+        if self.rare is None:
             return False
-        leaving = any(departure.phase is not Phase.RETAINED for departure in self.departures)
-        return bool(self.recoveries or leaving or any(ended.closing for ended in self.ended))
+        return bool(self.recoveries) or any(ended.closing for ended in self.ended)
 
     @property
     def draining(self) -> bool:
@@ -178,10 +185,11 @@ class SessionData:
     @property
     def forgettable(self) -> bool:
         """Whether there is nothing to do and nothing to remember."""
-        to_do = self.departures or self.ended or self.recoveries or self.committing
-        if self.place is not Place.EMPTY or to_do:
+        if self.place is not Place.EMPTY or self.departures or self.committing:
             return False
-        to_remember = self.generations.dirty or self.late_builds or not self.unused
+        if self.ended or self.recoveries:
+            return False
+        to_remember = not self.unused or self.generations.dirty or self.late_builds
         return self.draining or not to_remember
 
     @property

@@ -1,9 +1,9 @@
 """What the machine decides: its effects, one class for each thing that the shell can be asked to do.
 
-Plain data: an effect says what to do, and to which agent or turn, never how. The machine returns effects
-in the order in which to perform them; the session has a performer for each class. Agents are
-named by their incarnation, turns by the object that asked for them, and the sessions that followed each
-other under one key by their number.
+Plain tuples, which are quick to make: an effect says what to do, and to which agent or turn, never how.
+The machine returns effects in the order in which to perform them; the session has a performer for each
+class. Agents are named by their incarnation, turns by the object that asked for them, and the sessions
+that followed each other under one key by their number.
 
     turns           Grant, Refuse (a Refusal says why), TurnOver
     the store       Enter (an Entry answers it), EnterLater, Record (a Recorded answers it)
@@ -16,9 +16,8 @@ Nearly every turn begins with `HIT` and ends with `RESTED`, and has no effect: t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from greenroom.messages import BeginTurn, Reason
@@ -29,12 +28,6 @@ __all__ = ["HIT", "RESTED", "Effect", "Entry", "Recorded", "Refusal", "Turn", "W
 Turn: TypeAlias = "BeginTurn"
 """A turn is the very object that asked for it. The machine compares it by identity, and reads its
 `signature`, `session_id`, `reject` and `held`."""
-
-
-class Effect:
-    """What is to be done."""
-
-    __slots__ = ()
 
 
 class Refusal(Enum):
@@ -78,8 +71,7 @@ class Recorded(Enum):
     """Another room has taken the session over: the turn does not count."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant(Effect):
+class Grant(NamedTuple):
     """The turn begins, with the agent that is in its place."""
 
     turn: Turn
@@ -87,61 +79,53 @@ class Grant(Effect):
     reason: Reason | None
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse(Effect):
+class Refuse(NamedTuple):
     """The turn does not begin."""
 
     turn: Turn
     why: Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class TurnOver(Effect):
+class TurnOver(NamedTuple):
     """The turn has ended."""
 
     turn: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Enter(Effect):
+class Enter(NamedTuple):
     """Ask the store whether this turn may begin, and whether the agent is still good for it."""
 
     turn: Turn
 
 
-@dataclass(frozen=True, slots=True)
-class EnterLater(Effect):
+class EnterLater(NamedTuple):
     """Ask again after a pause, which grows with the tries."""
 
     tries: int
 
 
-@dataclass(frozen=True, slots=True)
-class Record(Effect):
+class Record(NamedTuple):
     """Have the store record that this turn has ended."""
 
     turn: Any
     completed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Build(Effect):
+class Build(NamedTuple):
     """Build this incarnation, for this turn."""
 
     turn: Turn
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Insert(Effect):
+class Insert(NamedTuple):
     """An agent has come into its place."""
 
     incarnation: int
     reason: Reason | None
 
 
-@dataclass(frozen=True, slots=True)
-class Commit(Effect):
+class Commit(NamedTuple):
     """Have the owner commit everything up to this generation."""
 
     owner: int
@@ -150,28 +134,24 @@ class Commit(Effect):
     epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CommitGaveUp(Effect):
+class CommitGaveUp(NamedTuple):
     """Tell those who wait for a commit that it failed, or that no agent could be asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retain(Effect):
+class Retain(NamedTuple):
     """An agent on its way out is kept for a commit that failed."""
 
     incarnation: int
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Pause(Effect):
+class Pause(NamedTuple):
     """Try to commit again after a pause, which grows with the tries."""
 
     tries: int
 
 
-@dataclass(frozen=True, slots=True)
-class TearDown(Effect):
+class TearDown(NamedTuple):
     """Call the hooks of a release or close, and forget the agent."""
 
     incarnation: int
@@ -179,33 +159,33 @@ class TearDown(Effect):
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupt(Effect):
+class Interrupt(NamedTuple):
     """Tell the agent to stop what it does."""
 
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndSession(Effect):
+class EndSession(NamedTuple):
     """The session has ended: its settings and resources are not for the next one."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class CloseResources(Effect):
+class CloseResources(NamedTuple):
     """Close the resources of an ended session: its last agent is gone."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOver(Effect):
+class SessionOver(NamedTuple):
     """Nothing is left of an ended session."""
 
     number: int
     reason: Reason
+
+
+Effect: TypeAlias = tuple[Any, ...]
+"""What is to be done: one of these."""
 
 
 class Warm(Enum):

@@ -252,9 +252,9 @@ class SessionMachine(SessionData):
 
         `returned` is false for one that is given up now, and may still come back with an agent.
         """
-        if returned:
+        if returned and self.late_builds:
             self.late_builds = tuple(late for late in self.late_builds if late != incarnation)
-        elif incarnation == self.building or incarnation in dict(self.recoveries):
+        elif not returned and (incarnation == self.building or incarnation in dict(self.recoveries)):
             self.late_builds = (*self.late_builds, incarnation)
         if not incarnation or incarnation != self.building:
             return self._built_for_no_turn(incarnation, succeeded=succeeded)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from greenroom.actors.session.lifecycle import Generations, Segment
+from greenroom.actors.session.generations import Generations, Segment
 
 
 def generations(*owners: int | None) -> Generations:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from greenroom.actors.session.lifecycle import Generation, Generations, Segment
+from greenroom.actors.session.generations import Generation, Generations, Segment
 
 
 def shown(made: Generations) -> list[str]:
