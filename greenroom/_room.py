@@ -165,7 +165,7 @@ class Greenroom:
             check_names(key, session_id)
         if self._line.closed:
             raise RoomClosed(self._line.closed, key)
-        signature = spec.signature if isinstance(spec, AgentSpec) else signature_of(spec)
+        signature = spec._signature if isinstance(spec, AgentSpec) else signature_of(spec)
         return Turn(self, key, spec, signature, session_id, on_busy, timeout, ephemeral)
 
     # Commits.

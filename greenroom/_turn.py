@@ -53,8 +53,8 @@ class Turn:
     `cancel()`, or `ephemeral=True` gives the agent back without that.
     """
 
-    _name: Any = None
-    """What the session knows the turn by. `None`: it has not begun."""
+    # Attributes that the usual turn does not set. Those that it reads are set in the constructor: on
+    # Python 3.11 a value that only the class has is slow to read.
 
     _held: Held
     """Its entry among the turns that the caller is in: see `holding`. With `with`, the name itself."""
@@ -66,7 +66,6 @@ class Turn:
     """`None`: it has not begun, or is over."""
 
     _past: weakref.ref[Any] | None = None
-    _discarded: str | None = None
     _generation = 0
 
     completed = False
@@ -89,7 +88,8 @@ class Turn:
         timeout: float | None,
         ephemeral: bool,
     ) -> None:
-        # Only what differs: the rest is read from the class, and a warm turn does not pay for it.
+        self._name: Any = None
+        """What the session knows the turn by. `None`: it has not begun."""
         self._room = room
         self._key = key
         self._spec = spec
@@ -98,6 +98,7 @@ class Turn:
         self._on_busy = on_busy
         self._timeout = timeout
         self._counts = not ephemeral
+        self._discarded: str | None = None
 
     def __repr__(self) -> str:
         begun = "over" if self._agent is None else "running"

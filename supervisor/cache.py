@@ -121,9 +121,8 @@ class CacheSupervisor(Actor):
         context = self._context
         context.hits = self._listeners.hear_of_hits
         context.weighing = self._bounds.budget is not None or context.policy.weigh is not None
-        context.warm = not (
-            context.hits or context.weighing or context.draining or context.books is not None
-        )
+        told = context.hits or context.weighing or context.draining or context.books is not None
+        context.warm = None if told else self.runtime.tick
 
     def on_child_failed(self, failure: messages.ChildFailed) -> None:
         """Restart a session with all that it held; too often, and it takes no turn until it is ended."""

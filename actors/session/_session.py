@@ -337,13 +337,12 @@ class Session(Actor):
 
     def begin_now(self, asked: tuple[object, str | None, str]) -> Any:
         """Begin a turn, and return the agent. `None`: it takes more than that."""
-        state, context = self._state, self._context
-        machine = state.machine
-        if not context.warm:
+        state, tick = self._state, self._context.warm
+        if tick is None:
             return None
-        number = context.runtime.tick()
+        number = tick()
         name, signature, session_id = asked
-        if not machine.begin_now(name, signature):
+        if not state.machine.begin_now(name, signature):
             return None
         card = state.card
         agent = state.here.agent
@@ -355,11 +354,11 @@ class Session(Actor):
 
     def end_now(self, given_back: tuple[object, bool]) -> int | None:
         """End a turn, and return the generation. `None`: it takes more than that."""
-        state, runtime = self._state, self._context.runtime
-        machine, card = state.machine, state.card
-        if card.owes is not None or not self._context.warm:
+        state, context = self._state, self._context
+        machine, card, tick = state.machine, state.card, context.warm
+        if card.owes is not None or tick is None:
             return None
-        tick, clock = runtime.tick, runtime.clock
+        clock = context.runtime.clock
         now = clock()
         number = now if tick is clock else tick()
         name, completed = given_back

@@ -53,8 +53,9 @@ class RoomContext:
     """Whether a caller that waits on a thread of its own may build there."""
 
     draining: bool = False
-    warm: bool = False
-    """Whether a turn may begin and end without a message: nobody need hear of it."""
+    warm: Callable[[], float] | None = None
+    """The runtime's `tick`, while turns may begin and end without a message. `None`: somebody must hear
+    of each."""
 
     hits: bool = False
     """Whether a listener wants to hear of turns that found their agent."""
