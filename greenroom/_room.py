@@ -136,6 +136,8 @@ class Greenroom:
         on_busy: Literal["wait", "reject"] = "wait",
         timeout: float | None = None,
         ephemeral: bool = False,
+        given: Any = None,
+        provisional: bool = False,
     ) -> Turn:
         """Return a turn of a session. Use it with `with` or `async with`; inside, it has the agent.
 
@@ -148,6 +150,10 @@ class Greenroom:
             timeout: how many seconds to wait for the turn to begin, the build included. Then
                 `TurnTimeout` is raised.
             ephemeral: do not count the turn as completed.
+            given: reaches `build` as `context.given` if this turn needs a new agent. It is no part of
+                the signature. Use it for what only a new agent needs, such as the history of the chat.
+            provisional: if this is the session's first turn, the session is the first to leave when
+                agents have to go, until its second turn. Use it for chats that may never come back.
         """
         if not isinstance(key, str) or not key:
             check_key(key)
@@ -166,7 +172,9 @@ class Greenroom:
         if self._line.closed:
             raise RoomClosed(self._line.closed, key)
         signature = spec._signature if isinstance(spec, AgentSpec) else signature_of(spec)
-        return Turn(self, key, spec, signature, session_id, on_busy, timeout, ephemeral)
+        return Turn(
+            self, key, spec, signature, session_id, on_busy, timeout, ephemeral, given, provisional
+        )
 
     # Commits.
 

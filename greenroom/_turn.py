@@ -87,6 +87,8 @@ class Turn:
         on_busy: str,
         timeout: float | None,
         ephemeral: bool,
+        given: Any = None,
+        provisional: bool = False,
     ) -> None:
         self._name: Any = None
         """What the session knows the turn by. `None`: it has not begun."""
@@ -99,6 +101,8 @@ class Turn:
         self._timeout = timeout
         self._counts = not ephemeral
         self._discarded: str | None = None
+        self._given = given
+        self._provisional = provisional
 
     def __repr__(self) -> str:
         begun = "over" if self._agent is None else "running"
@@ -273,6 +277,8 @@ class Turn:
             timeout=self._timeout,
             held=tuple(map(name_of_turn, held_here(blocking=loop is None))),
             loop=loop,
+            given=self._given,
+            provisional=self._provisional,
             here=here,
         )
 

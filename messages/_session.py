@@ -68,6 +68,12 @@ class BeginTurn(Request[TurnGranted]):
     loop: asyncio.AbstractEventLoop | None
     """Where to run the agent's async hooks, and its async build."""
 
+    given: Any = field(default=None, repr=False)
+    """For `build`, beside the spec: no part of the signature."""
+
+    provisional: bool = False
+    """If it is the session's first turn, the session is the first to leave until its second."""
+
     here: bool = False
     """The caller waits on a thread of its own, and builds there if an agent must be built: the answer is
     then `BuildHere`."""

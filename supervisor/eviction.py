@@ -141,7 +141,7 @@ class Residents:
         entered = key not in self
         self._weigh(key, card.weight)
         if entered:
-            self._put(key, card.used)
+            self._put(key, card.rank)
             self._rest.put(key, now if card.idle_since is None else card.idle_since)
         return entered
 
@@ -166,17 +166,17 @@ class Residents:
             return
         self._rest.put(key, card.idle_since or 0.0)
         first = self._order.first()
-        if held and for_cap and (first is None or first[0] > card.used):
-            self._held[key] = card.used
-            self._held_to = max(self._held_to, card.used)
+        if held and for_cap and (first is None or first[0] > card.rank):
+            self._held[key] = card.rank
+            self._held_to = max(self._held_to, card.rank)
         else:
-            self._put(key, card.used)
+            self._put(key, card.rank)
 
     def rested(self, key: str, card: Card) -> None:
         """The turn is over that has held a session."""
         if key in self._held:
             del self._held[key]
-            self._put(key, card.used)
+            self._put(key, card.rank)
 
     def _put(self, key: str, used: float) -> None:
         """Put a session in the order of use."""
@@ -198,7 +198,7 @@ class Residents:
         """
         found = Candidates([])
         while cap is not None and len(self._rest) - len(self._held) > cap:
-            key, looks = self._order.take(lambda key: cards[key].used, looks)
+            key, looks = self._order.take(lambda key: cards[key].rank, looks)
             if key is None:
                 found.more = looks <= 0 and len(self._order) > 0
                 break
@@ -238,7 +238,7 @@ class Residents:
         in_turn: list[str] = []
         weight = 0
         while len(found.ask) < most and (enough is None or weight < enough):
-            key, looks = self._order.take(lambda key: cards[key].used, looks)
+            key, looks = self._order.take(lambda key: cards[key].rank, looks)
             if key is None:
                 found.more = looks <= 0 and len(self._order) > 0
                 break
@@ -249,7 +249,7 @@ class Residents:
             weight += self._weights.get(key, 0)
             self._ask(found, key, cards[key])
         for key in in_turn:
-            self._order.put(key, cards[key].used)
+            self._order.put(key, cards[key].rank)
         return found
 
     def asked_weight(self) -> int:

@@ -64,6 +64,7 @@ def build(session: Session, effect: effects_of.Build) -> None:
         key=state.key,
         session_id=turn.session_id,
         spec=turn.spec,
+        given=turn.given,
         settings=Settings(state.key, use_settings),
         store=None if ledger is None else ledger.store_for_agents(),
         resources=state.resources,

@@ -348,6 +348,7 @@ class Session(Actor):
         agent = state.here.agent
         state.session_id = session_id
         card.used = number
+        card.provisional = False
         card.in_turn = True
         card.hits += 1
         return agent
@@ -389,8 +390,10 @@ class Session(Actor):
         return None
 
     def _note_use(self, turn: BeginTurn) -> None:
-        self._state.card.used = self.runtime.tick()
-        self._state.session_id = turn.session_id
+        state = self._state
+        state.card.provisional = turn.provisional and state.session_id is None  # which is its first turn
+        state.card.used = self.runtime.tick()
+        state.session_id = turn.session_id
 
     def _note_hit(self, turn: BeginTurn) -> None:
         """A turn found its agent. A listener may want to hear of it."""

@@ -30,6 +30,7 @@ class Card:
         "in_turn",
         "mailbox",
         "owes",
+        "provisional",
         "ref",
         "retained",
         "unrecorded",
@@ -49,6 +50,8 @@ class Card:
         self.in_turn = False
         self.used = 0.0
         """When a turn of it last began or ended: a number of the runtime's `tick`."""
+        self.provisional = False
+        """Its caller said that it may never come again, and this is its first turn so far."""
         self.idle_since: float | None = None
         """When its last turn ended. `None`: no activity is known."""
         self.dirty = False
@@ -69,8 +72,14 @@ class Card:
         over: also if the next turn begins at once, for by then it is not the least recently used any
         more."""
 
+    @property
+    def rank(self) -> float:
+        """Its number in the order of use. A provisional session ranks below every other, which are all
+        above 0, and among its like by its use. A rank only grows."""
+        return -1.0 / self.used if self.provisional and self.used else self.used
+
 
 def cached_keys(cards: dict[str, Card]) -> tuple[str, ...]:
     """The sessions that have an agent, least recently used first."""
-    cached = [(card.used, key) for key, card in list(cards.items()) if card.cached]
+    cached = [(card.rank, key) for key, card in list(cards.items()) if card.cached]
     return tuple(key for _, key in sorted(cached))

@@ -169,7 +169,9 @@ class BuildContext:
     settings: Settings
     store: Any
     resources: Resources
+    given: Any = None
+    """What the turn was given for `build`, beside the spec. `None` when a session is recovered."""
 
     def __repr__(self) -> str:
-        # Never the spec: it may be a mapping with secrets in it.
+        # Neither the spec nor what was given: there may be secrets in them.
         return f"<BuildContext key={self.key!r} session_id={self.session_id!r}>"

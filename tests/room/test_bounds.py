@@ -156,6 +156,52 @@ def test_a_session_that_was_used_again_is_not_the_next_to_go(cast: Cast) -> None
     assert cast.did("release") == ["b/1"]
 
 
+def test_a_provisional_session_goes_before_all_others(cast: Cast) -> None:
+    """C2"""
+    room = cast.room(cap=3)
+    touch(room, *"ab")
+    with room.turn("p", SPEC, provisional=True):
+        pass
+    assert room.keys() == ("p", "a", "b")
+
+    touch(room, "c")
+    room.settle()
+
+    assert room.keys() == ("a", "b", "c")
+    assert cast.did("release") == ["p/1"]
+
+
+@pytest.mark.parametrize("hears", [False, True], ids=["warm", "by message"])
+def test_the_second_turn_of_a_provisional_session_makes_it_like_any_other(
+    cast: Cast, hears: bool
+) -> None:
+    """C2. Whatever that turn says of itself."""
+    room = cast.room(cap=3)
+    if hears:
+        room.events(lambda _: None)
+    for key in ("p", "a", "p"):
+        with room.turn(key, SPEC, provisional=key == "p"):
+            pass
+    assert room.keys() == ("a", "p")
+
+    touch(room, *"bc")
+    room.settle()
+
+    assert cast.did("release") == ["a/1"]
+
+
+def test_a_session_that_was_there_before_is_not_provisional(cast: Cast) -> None:
+    """C2"""
+    room = cast.room()
+    touch(room, "a")
+    room.evict("a")
+    room.settle()
+    touch(room, "b")
+
+    with room.turn("a", SPEC, provisional=True):
+        assert room.keys() == ("b", "a")
+
+
 def test_a_look_at_a_session_is_no_use_of_it(cast: Cast) -> None:
     """C2"""
     room = cast.room()

@@ -127,6 +127,26 @@ def test_build_is_told_for_whom_it_builds(cast: Cast) -> None:
     assert (context.key, context.session_id, context.store) == ("a", "20261115-a1", store)
     assert context.spec is SPEC
     assert context.settings["model"] == "override"
+    assert context.given is None
+
+
+def test_what_a_turn_is_given_reaches_build_and_makes_no_other_agent(cast: Cast) -> None:
+    """T1: it is no part of the signature, and nothing that is printed has it."""
+    contexts: list[BuildContext] = []
+
+    def build(context: BuildContext) -> Agent:
+        contexts.append(context)
+        return cast.build(context)
+
+    room = cast.room(build=build)
+
+    for given in ("hello", "another"):
+        with room.turn("a", SPEC, given=[given]):
+            pass
+
+    (context,) = contexts
+    assert context.given == ["hello"]
+    assert "hello" not in repr(context)
 
 
 def test_the_session_id_is_the_key_by_default(cast: Cast) -> None:

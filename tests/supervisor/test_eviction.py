@@ -291,6 +291,27 @@ def test_a_turn_makes_the_most_recently_used_although_nobody_was_told() -> None:
     assert names(residents.beyond(0, cards)) == "bdca"
 
 
+def test_provisional_sessions_are_first_among_themselves_in_order_of_use() -> None:
+    """C2"""
+    residents, cards = room("abcde")
+    for key in "bd":
+        cards.of(key).provisional = True
+        residents.leave(key)
+        residents.enter(key, cards.of(key), now=0.0)
+    cards.use("b")
+    assert names(residents.beyond(0, cards)) == "dbace"
+
+
+def test_a_session_that_is_not_provisional_any_more_is_not_the_first_to_go() -> None:
+    """C2"""
+    residents, cards = room("a")
+    cards.use("b")
+    cards.of("b").provisional = True
+    residents.enter("b", cards.of("b"), now=0.0)
+    cards.of("b").provisional = False
+    assert names(residents.beyond(1, cards)) == "a"
+
+
 def test_the_end_of_a_turn_makes_the_most_recently_used() -> None:
     """C2"""
     residents, cards = room("abc", in_turn="a")
