@@ -18,7 +18,7 @@ from greenroom._line import CLOSED
 from greenroom._turn import Turn
 from greenroom.actors import SessionBusy
 from greenroom.actors.runtime._calls import check_wait
-from greenroom.actors.session.holding import KEY, held_here, name_of_turn
+from greenroom.actors.session.holding import KEY, NAME, held_here
 from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, RoomStats
 from greenroom.supervisor import count_cards
 
@@ -64,7 +64,7 @@ class Ending:
         if self._report is not None:
             return None
         for held in held_here(self._context):
-            if not _is_abandoned(name_of_turn(held)):
+            if not _is_abandoned(held[NAME]):
                 msg = (
                     f"this very caller is in a turn of {held[KEY]!r}, and a drain would wait for its "
                     "end: end it first"
@@ -74,7 +74,7 @@ class Ending:
                 "A turn of %r was abandoned in a suspended generator. It is ended, and not counted",
                 held[KEY],
             )
-            self._line.withdraw(held[KEY], name_of_turn(held))
+            self._line.withdraw(held[KEY], held[NAME])
         return cast(
             "Future[DrainReport]", self._line.supervisor.ask(DrainRoom(deadline=deadline), block=False)
         )

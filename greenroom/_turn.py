@@ -28,7 +28,6 @@ from greenroom.actors.session.holding import (
     end_out_of_order,
     held_here,
     innermost,
-    name_of_turn,
 )
 from greenroom.messages import BeginTurn, DescribeSession, EndTurn
 
@@ -57,7 +56,7 @@ class Turn:
     # Python 3.11 a value that only the class has is slow to read.
 
     _held: Held
-    """Its entry among the turns that the caller is in: see `holding`. With `with`, the name itself."""
+    """Its entry among the turns that the caller is in: see `holding`."""
 
     _mailbox: Mailbox | None = None
     """Where it may end with a step. `None`: it ends with a message."""
@@ -154,14 +153,14 @@ class Turn:
             raise RuntimeError(self._used_before())
         room, key, thread = self._room, self._key, LOCAL.state
         context = room._context
-        held: Held = [None, context, key, thread, None, thread.held]
-        self._name = self._held = held
+        self._name = asked = (self._signature, self._session_id)
+        self._held = held = [asked, context, key, thread, None, thread.held]
         try:
             card = context.cards.get(key)
             agent = None
             if card is not None:
                 self._mailbox = mailbox = card.mailbox
-                agent = mailbox.step(thread, begin_now, (held, self._signature, self._session_id))
+                agent = mailbox.step(thread, begin_now, asked)
             if agent is not None:
                 self._agent = agent
                 self.reused = True
@@ -206,15 +205,14 @@ class Turn:
             raise RuntimeError(self._used_before())
         room, key, thread = self._room, self._key, LOCAL.state
         context = room._context
-        # The entry keeps its context alive, and the session must not: so it gets another name.
-        self._name = name = object()
-        self._held = held = [name, context, key, thread, None, innermost(HELD.get())]
+        self._name = asked = (self._signature, self._session_id)
+        self._held = held = [asked, context, key, thread, None, innermost(HELD.get())]
         try:
             card = context.cards.get(key)
             agent = None
             if card is not None:
                 self._mailbox = mailbox = card.mailbox
-                agent = mailbox.step(thread, begin_now, (name, self._signature, self._session_id))
+                agent = mailbox.step(thread, begin_now, asked)
             if agent is not None:
                 self._agent = agent
                 self.reused = True
@@ -275,7 +273,7 @@ class Turn:
             session_id=self._session_id,
             reject=self._on_busy == "reject",
             timeout=self._timeout,
-            held=tuple(map(name_of_turn, held_here(blocking=loop is None))),
+            held=tuple(held[NAME] for held in held_here(blocking=loop is None)),
             loop=loop,
             given=self._given,
             provisional=self._provisional,

@@ -335,14 +335,15 @@ class Session(Actor):
     # The warm steps: a turn on the agent that is there, and nothing else to do. No message, no notice;
     # the caller's thread runs them with the mailbox's baton in hand (`Mailbox.step`).
 
-    def begin_now(self, asked: tuple[object, str | None, str]) -> Any:
-        """Begin a turn, and return the agent. `None`: it takes more than that."""
+    def begin_now(self, asked: tuple[str | None, str]) -> Any:
+        """Begin a turn with this signature and session id, and return the agent. The turn is named by
+        this very tuple. `None`: it takes more than that."""
         state, tick = self._state, self._context.warm
         if tick is None:
             return None
         number = tick()
-        name, signature, session_id = asked
-        if not state.machine.begin_now(name, signature):
+        signature, session_id = asked
+        if not state.machine.begin_now(asked, signature):
             return None
         card = state.card
         agent = state.here.agent

@@ -22,25 +22,21 @@ from greenroom.actors.runtime._threads import LOCAL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["HELD", "Held", "end_out_of_order", "held_around", "held_here", "innermost", "name_of_turn"]
+__all__ = ["HELD", "Held", "end_out_of_order", "held_around", "held_here", "innermost"]
 
 Held: TypeAlias = list[Any]
 """An entry. A plain list, because every turn makes one: making an object takes three times as long."""
 
 NAME, ROOM, KEY, THREAD, TOKEN, OUTER = range(6)
-"""Where what is in an entry: the name of the turn (`None`: the entry itself is the name; `OVER`), its
-room (only a mark of it, so that a room can be dropped meanwhile), its key, the thread that entered it,
-for `async with` the token of the context variable, and the entry of the turn around it."""
+"""Where what is in an entry: the name of the turn, which its session knows it by, or `OVER`; its room
+(only a mark of it, so that a room can be dropped meanwhile); its key; the thread that entered it; for
+`async with` the token of the context variable; the entry of the turn around it. The session has the name
+only, which keeps nothing alive."""
 
 OVER: Any = "over"
 """In the place of its name: the turn has ended."""
 
 HELD: ContextVar[Held | None] = ContextVar("greenroom_turns", default=None)
-
-
-def name_of_turn(held: Held) -> object:
-    """What the session knows the turn by."""
-    return held if held[NAME] is None else held[NAME]
 
 
 def innermost(held: Held | None) -> Held | None:
@@ -67,7 +63,7 @@ def held_here(room: object = None, *, blocking: bool = True) -> list[Held]:
 
 def held_around() -> tuple[object, ...]:
     """The turns that this caller is in or was begun in. They may wait for it."""
-    return tuple(map(name_of_turn, (*_each(LOCAL.state.held), *_each(HELD.get()))))
+    return tuple(held[NAME] for held in (*_each(LOCAL.state.held), *_each(HELD.get())))
 
 
 def _each(held: Held | None) -> Iterator[Held]:
