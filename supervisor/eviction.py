@@ -18,6 +18,16 @@ so that no younger one goes in its place. Nobody in the order is older than one 
 may be wrong, as cards are read without asking; the session is told what was seen of it, and says no if
 it was used since.
 
+A card may say that the agent is gone while the notice of that is still on its way. The session does not
+count from then on. If only its last use were taken from the card, a younger session would go in its
+place:
+
+    1. the cap is 1; b and d are in a turn, c is younger and is not; b is held
+    2. d's turn ends, and its agent is gone: by its card, d was used after c
+    3. the supervisor reads that card. Behind c and still counted, d puts c beyond the cap: c is asked
+    4. the notice of d comes. b's turn expires before it was granted, and b is within the cap
+    5. c goes, and b stays, which was used longer ago
+
 A look takes a bounded number of steps and says if there is more to do.
 """
 
@@ -161,6 +171,9 @@ class Residents:
 
     def answered(self, key: str, card: Card, *, held: bool) -> None:
         """The session has said no."""
+        if not card.cached:
+            self.leave(key)
+            return
         for_cap = self._asked.pop(key, None)
         if for_cap is None:
             return
@@ -198,11 +211,15 @@ class Residents:
         """
         found = Candidates([])
         while cap is not None and len(self._rest) - len(self._held) > cap:
-            key, looks = self._order.take(lambda key: cards[key].rank, looks)
+            key, looks = self._order.take(lambda key: _rank(cards[key]), looks)
             if key is None:
                 found.more = looks <= 0 and len(self._order) > 0
                 break
-            self._ask(found, key, cards[key], for_cap=True)
+            card = cards[key]
+            if card.cached:
+                self._ask(found, key, card, for_cap=True)
+            else:
+                self.leave(key)
         return found
 
     def idle(
@@ -261,6 +278,11 @@ class Residents:
         self._rest.drop(key)
         self._asked[key] = for_cap
         found.ask.append((key, card.used))
+
+
+def _rank(card: Card) -> float:
+    """Its number in the order of use. A session whose agent is gone stays in its place, and is found."""
+    return card.rank if card.cached else 0.0
 
 
 class MemoryBound:

@@ -8,6 +8,7 @@ are in the texts of the violations.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections import Counter
 from typing import Any
@@ -35,6 +36,7 @@ from greenroom.messages import (
     UseSettings,
 )
 from greenroom.supervisor import CacheSupervisor
+from greenroom.supervisor.requests import Requests
 from tests.simulation.shelf import Shelf
 
 KEYS = ("a", "b", "c", "d", "e")
@@ -98,18 +100,15 @@ class Seen:
         self.turn: Any = None
         self.agent = 0
         self.cached = False
-        self.used = self.since = self.asked_at = self.in_use_at = 0
-        self.asked: int | None = None
+        self.used = self.asked_at = 0
+        self.place: float | None = None
+        """Where the supervisor had it in its order of use when its agent left."""
 
-    def see(self, machine: Any, step: int, asked: int | None) -> None:
+    def see(self, machine: Any, place: float | None) -> None:
         cached = machine.agent != 0 and machine.leaving is None
-        if cached and not self.cached:
-            self.since = step
-        if asked is not None and asked != self.asked:
-            self.asked_at = step
-        self.turn, self.agent, self.cached, self.asked = machine.turn, machine.agent, cached, asked
-        if machine.in_use:
-            self.in_use_at = step
+        if self.cached and not cached:
+            self.place = place
+        self.turn, self.agent, self.cached = machine.turn, machine.agent, cached
 
 
 class TurnThatBuilds(Turn):
@@ -174,6 +173,10 @@ class World:
             store=self.shelf,
         )
         self.room._line.begin_async = self._begin_and_build  # type: ignore[method-assign]
+        supervisor = self.room._line.supervisor.actor_inbox.actor
+        assert isinstance(supervisor, CacheSupervisor)
+        requests = supervisor._requests
+        requests.release = functools.partial(self._release, requests)  # type: ignore[method-assign]
         rates = {"handler": self.fault_rate, "effect": self.fault_rate}
         self.sim._faults = self.faults(rates, self.random)
         self.clients = [
@@ -395,6 +398,8 @@ class World:
     # Checks.
 
     def _check(self) -> None:
+        if not self.fault_rate:
+            self._check_order()  # an actor that crashes may stamp its card later than the turn has ended
         if self.violations:
             raise Violation("; ".join(self.violations))
         if self.shelf is not None and self.shelf.problems:
@@ -404,8 +409,6 @@ class World:
             if isinstance(session, Session):
                 self._check_session(key, session)
                 self._check_card(key, session)
-        if not self.fault_rate:
-            self._check_order()  # an actor that crashes may stamp its card later than the turn has ended
         if not self.draining:
             self._check_cap()
 
@@ -436,14 +439,13 @@ class World:
             raise Violation(f"the card of {key} says {found}, and the session is {machine.state}")
 
     def _check_order(self) -> None:
-        """C3: who goes for the cap is the least recently used of those that could. This world keeps the
-        order for itself, by the steps in which it sees turns begin and end."""
+        """Keep the order of use, by the steps in which turns are seen to begin and end. Who goes for the
+        cap was not used since it was asked. Whether it was rightly asked is judged when that is decided:
+        the order may change before the session has the request."""
         step, order = len(self.sim._trace), self.order
         supervisor = self.room._line.supervisor.actor_inbox.actor
         if not isinstance(supervisor, CacheSupervisor):
             return
-        asked = supervisor._requests.asked
-        gone: list[tuple[str, int]] = []
         for key, card in self.room._context.cards.items():
             session = card.ref.actor_inbox.actor
             if not isinstance(session, Session):
@@ -454,22 +456,42 @@ class World:
                 seen.used = step
             reasons = {d.reason for d in machine.departures if d.incarnation == seen.agent}
             leaves = Reason.CAPACITY in (machine.leaving, *reasons)
-            if leaves and seen.cached and not (machine.agent and machine.leaving is None):
-                gone.append((key, used))
-            seen.see(machine, step, asked.get(key))
-        for key, used in gone:
-            # One that is held is about to say that its turn is over; one that is not counted has just
-            # come.
-            residents = supervisor._bounds.residents
-            exempt = {*asked, *residents._held, *(other for other in KEYS if other not in residents)}
-            self._check_victim(key, used, exempt)
+            went = leaves and seen.cached and not (machine.agent and machine.leaving is None)
+            if went and used > seen.asked_at:
+                self.violated(2, f"{key} went, and was used since it was asked to")
+            seen.see(machine, supervisor._bounds.residents._order.get(key))
 
-    def _check_victim(self, key: str, used: int, exempt: set[str]) -> None:
-        asked_at = self.order[key].asked_at
-        for other, seen in self.order.items():
-            idle = seen.cached and max(seen.in_use_at, seen.since) < asked_at and other not in exempt
-            if idle and seen.used < used:
-                raise Violation(f"invariant 2: {key} went, and {other} was used longer ago")
+    def _release(self, requests: Requests, candidates: Any, reason: Reason, **options: Any) -> None:
+        """Judge who is asked to go for the cap, with what the supervisor knows, and pass it on."""
+        if reason is Reason.CAPACITY and not self.fault_rate:
+            self._check_order()  # several actors may run in one step of a simulation with warm turns
+            for key, _ in candidates:
+                self._check_asked(key)
+        Requests.release(requests, candidates, reason, **options)
+
+    def _check_asked(self, key: str) -> None:
+        """C3, C5: only the first (size - cap) in the order of use are asked, and none before an older
+        one, which may be held by its turn."""
+        supervisor = self.room._line.supervisor.actor_inbox.actor
+        assert isinstance(supervisor, CacheSupervisor)
+        residents, order = supervisor._bounds.residents, self.order
+        order[key].asked_at = len(self.sim._trace)
+        # The notice that an agent is gone may be on its way. But a session that has another place in the
+        # order since then had its card read, which says so: it does not count any more.
+        counted = {
+            other
+            for other, seen in order.items()
+            if other in residents and (seen.cached or seen.place == residents._order.get(other))
+        }
+        older = {
+            other for other in counted if order[other].cached and order[other].used < order[key].used
+        }
+        beyond = len(counted) - (self.room.policy.cap or 0)
+        if len(older) >= beyond:
+            self.violated(2, f"{key} was asked to go: {beyond} are beyond the cap, {older} are older")
+        passed_over = older - {*residents._asked, *residents._held}
+        if passed_over:
+            self.violated(2, f"{key} was asked to go, and {passed_over} were used longer ago")
 
     def _check_cap(self) -> None:
         """Whenever no message is on its way, everything beyond the cap is in a turn."""

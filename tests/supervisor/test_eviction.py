@@ -22,8 +22,9 @@ KEYS = "abcde"
 class Cards(Mapping[str, Card]):
     """The cards of a room, which count how often each was looked at."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, cached: bool = True) -> None:
         self._cards: dict[str, Card] = {}
+        self._cached = cached
         self._tick = 0
         self.looks: list[str] = []
 
@@ -41,7 +42,10 @@ class Cards(Mapping[str, Card]):
 
     def of(self, key: str) -> Card:
         """The card as its session has it."""
-        return self._cards.setdefault(key, Card())
+        if key not in self._cards:
+            self._cards[key] = Card()
+            self._cards[key].cached = self._cached
+        return self._cards[key]
 
     def _stamp(self, key: str) -> Card:
         self._tick += 1
@@ -497,6 +501,26 @@ def test_one_that_rested_before_another_began_goes_before_that_one() -> None:
     residents.leave("z")
     residents.rested("x", cards.of("x"))
     assert names(residents.beyond(1, cards)) == "x"
+
+
+@pytest.mark.parametrize("read", ["with its answer", "in the order"])
+def test_one_whose_agent_is_gone_puts_no_younger_one_beyond_the_cap(read: str) -> None:
+    """C5. 1. b is held by its turn  2. d's turn ends, and its agent is gone; the notice is on its way
+    3. the supervisor reads d's card, which says so, and that d was used after c. Only b and c are left,
+    and only b is beyond the cap: c is not asked in its place, and b goes when its turn is over."""
+    residents, cards = room("bdc", in_turn="bd")
+    answers = read == "with its answer"
+    assert names(residents.beyond(1 if answers else 2, cards)) == ("bd" if answers else "b")
+    say_no(residents, cards, "b", held=True)
+    cards.end("d")
+    cards.of("d").cached = False
+    if answers:
+        say_no(residents, cards, "d", held=True)
+    assert residents.beyond(1, cards) == Candidates([])
+    assert (len(residents), residents.held) == (2, 1)
+    cards.of("b").in_turn = False  # its turn expired before it was granted: that is no use
+    residents.rested("b", cards.of("b"))
+    assert names(residents.beyond(1, cards)) == "b"
 
 
 def test_a_look_for_the_cap_that_is_too_short_says_more_and_makes_progress() -> None:
@@ -1147,7 +1171,7 @@ class RoomMachine(Steps):
 
     def __init__(self) -> None:
         super().__init__()
-        self.residents, self.cards = Residents(), Cards()
+        self.residents, self.cards = Residents(), Cards(cached=False)
         self.actors = {key: Actor(self.cards.of(key)) for key in "abcd"}
         self.cap, self.looks = 1, LOOKS
         self.more = False
