@@ -10,7 +10,8 @@ import gc
 import inspect
 import logging
 import time
-from typing import TYPE_CHECKING, cast
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, cast
 
 import pykka
 
@@ -23,6 +24,7 @@ from greenroom.messages import DrainReport, DrainRoom, FlushEvents, GetStats, Ro
 from greenroom.supervisor import count_cards
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from contextlib import ExitStack
 
     from greenroom._line import Line
@@ -119,14 +121,24 @@ class Ending:
                 logger.warning("A listener is too slow: it does not hear of all that the end brought")
 
 
-def _is_abandoned(turn: object) -> bool:
+def _is_abandoned(name: object) -> bool:
     """Tell whether a turn of this thread is in a generator that is suspended, and not on the stack.
 
-    A `with` block keeps the `__exit__` of its turn in its frame. Frames that run are not to be found
-    like this; the one of a suspended generator is. Slow, and only for who ends a room in the middle of
-    a turn.
+    A `with` block keeps the `__exit__` of its turn in its frame: as a bound method, and since Python
+    3.14 as the function with the turn right behind it. Frames that run are not to be found like this;
+    the one of a suspended generator is. Slow, and only for who ends a room in the middle of a turn.
     """
-    turns = [referrer for referrer in gc.get_referrers(turn) if isinstance(referrer, Turn)]
-    exits = [method for turn in turns for method in gc.get_referrers(turn) if inspect.ismethod(method)]
-    holders = [holder for method in exits for holder in gc.get_referrers(method)]
-    return any(inspect.isgenerator(holder) and not holder.gi_running for holder in holders)
+    turns = [referrer for referrer in gc.get_referrers(name) if isinstance(referrer, Turn)]
+    methods = [method for turn in turns for method in gc.get_referrers(turn) if inspect.ismethod(method)]
+    holders = [holder for kept in (*turns, *methods) for holder in gc.get_referrers(kept)]
+    suspended = [one for one in holders if inspect.isgenerator(one) and not one.gi_running]
+    return any(_exits(generator, turn) for generator in suspended for turn in turns)
+
+
+def _exits(generator: Generator[Any, Any, Any], turn: Turn) -> bool:
+    """Tell whether a generator is inside the `with` block of a turn."""
+    kept = gc.get_referents(generator)
+    if any(here is Turn.__exit__ and behind is turn for here, behind in pairwise(kept)):
+        return True
+    methods = [method for method in kept if inspect.ismethod(method)]
+    return any(method.__func__ is Turn.__exit__ and method.__self__ is turn for method in methods)

@@ -189,12 +189,13 @@ def test_a_long_queue_is_set_aside_so_that_each_message_costs_the_same(runtime: 
     gate.wait_reached()
     for _ in range(1000):
         ref.tell(lambda: lengths.append(len(queue)))
-    assert len(queue) == 1000
+    last = ref.ask("the last one", block=False)
+    assert len(queue) == 1001
     gate.open()
 
-    ref.ask("the last one")
-
+    last.get(timeout=20)
     assert lengths == [0] * 1000
+    ref.ask("behind the backlog, which is gone by then")
     assert ref.actor_inbox._backlog is None
     join_all([runner])
 

@@ -206,6 +206,21 @@ def test_a_turn_that_was_abandoned_in_a_generator_does_not_keep_a_room_from_its_
     abandoned.close()
 
 
+def test_a_generator_that_knows_a_turn_and_is_not_in_it_does_not_end_it(room: Greenroom) -> None:
+    """K3"""
+
+    def looks_on(turn: Turn) -> Generator[str, None, None]:
+        with room.turn("telegram:2"):
+            yield turn.key
+
+    with room.turn("telegram:1") as turn:
+        looking = looks_on(turn)
+        next(looking)
+        with pytest.raises(SessionBusy, match="telegram:1"):
+            room.drain()
+        looking.close()
+
+
 def test_a_commit_through_the_proxy_in_ones_own_turn_is_put_off(room: Greenroom) -> None:
     touch(room, "a")
     with room.turn("a"):
