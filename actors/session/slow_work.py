@@ -219,6 +219,7 @@ class SlowWork:
                 self._tell(CommitEnded(attempt=attempt, error=failure, seconds=clock() - began))
             finally:
                 thread.finishing = False
+                failure = None  # its traceback has this frame, and this has the agent
 
         def failed(error: BaseException) -> None:
             stuck = _may_come_back(error)

@@ -1063,6 +1063,30 @@ def test_nothing_refers_to_an_agent_whose_last_hook_raised(
     wait_dead(ref)
 
 
+def test_an_agent_whose_commit_failed_once_is_freed_without_the_garbage_collector(cast: Cast) -> None:
+    """C8. A gateway whose agents are large cannot wait for a collection."""
+    cast.keep = False
+    room = cast.room()
+    with room.turn("a", SPEC) as turn:
+        ref = weakref.ref(turn.agent)
+
+    def broken() -> None:
+        raise ConnectionError("memory is down")
+
+    cast.at["commit"] = broken
+    gc.collect()
+    gc.disable()
+    try:
+        assert not room.commit("a")
+        del cast.at["commit"]
+        assert room.commit("a")
+        room.evict("a")
+        room.settle()
+        until(lambda: ref() is None, "the end of an agent that nobody refers to")
+    finally:
+        gc.enable()
+
+
 def test_nothing_refers_to_an_agent_after_its_turn_but_the_room(cast: Cast) -> None:
     """C8. A turn that is kept, say in a list of replies, keeps no agent alive."""
     cast.keep = False
