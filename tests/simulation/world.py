@@ -102,7 +102,8 @@ class Seen:
         self.cached = False
         self.used = self.asked_at = 0
         self.place: float | None = None
-        """Where the supervisor had it in its order of use when its agent left."""
+        """Where the supervisor had it in its order of use when its agent left. One that was held goes
+        back to that place, and nobody looks at its card."""
 
     def see(self, machine: Any, place: float | None) -> None:
         cached = machine.agent != 0 and machine.leaving is None
@@ -459,7 +460,8 @@ class World:
             went = leaves and seen.cached and not (machine.agent and machine.leaving is None)
             if went and used > seen.asked_at:
                 self.violated(2, f"{key} went, and was used since it was asked to")
-            seen.see(machine, supervisor._bounds.residents._order.get(key))
+            residents = supervisor._bounds.residents
+            seen.see(machine, residents._order.get(key, residents._held.get(key)))
 
     def _release(self, requests: Requests, candidates: Any, reason: Reason, **options: Any) -> None:
         """Judge who is asked to go for the cap, with what the supervisor knows, and pass it on."""
