@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 from contextvars import Context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from greenroom.actors.runtime._errors import RuntimeClosed, WorkNotBegun
 from greenroom.actors.runtime._threads import OwnThread
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from greenroom.actors.runtime._timers import Timer
     from greenroom.actors.runtime._workers import Work
 
-__all__ = ["Loops", "running_loop", "running_task", "usable"]
+__all__ = ["Loops", "running_loop", "usable"]
 
 logger = logging.getLogger("greenroom.actors")
 
@@ -183,14 +183,6 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
     """Return the event loop that runs on this thread, if one does."""
     try:
         return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-def running_task() -> asyncio.Task[Any] | None:
-    """Return the task that runs on this thread, if one does."""
-    try:
-        return asyncio.current_task()
     except RuntimeError:
         return None
 

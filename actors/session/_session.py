@@ -482,8 +482,8 @@ class Session(Actor):
         if message.attempt != self._state.attempt or machine.generations.in_flight is None:
             return False
         put_off = machine.start_commit()
-        if put_off:
-            self._perform(put_off)
+        if put_off is not None:
+            self._perform(put_off)  # also if it is empty: the card must not say any more that we commit
         return put_off is None
 
     def on_commit_ended(self, message: CommitEnded) -> None:

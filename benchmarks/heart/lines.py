@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import io
-import re
 import tokenize
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,13 +12,6 @@ from benchmarks.workers import ROOT
 
 HEART = ("actors", "messages", "supervisor", "greenroom", "store")
 """The others are linked into greenroom/, and `rglob` follows no link."""
-
-RUNTIME = re.compile(
-    "__init__|_(actor|calls|courtesy|crew|dispatch|errors|future|helpers|life|loops|mailbox|ref|registry"
-    "|reply|restart|runtime|stats|stop_flag|threads|timers|workers)"
-)
-"""Files directly in actors/ that know nothing of sessions. Those in actors/runtime/ are no session's
-either; every other file in actors/ is, so that a new one is not forgotten."""
 
 LEDGER_ACTORS = ("store_writer.py", "recovery.py")
 """They work for sessions, wherever in the heart they lie."""
@@ -64,9 +56,8 @@ def of_session(path: Path) -> bool:
     if path.name in LEDGER_ACTORS:
         return True
     folder, *inner = path.parts
-    if folder != "actors" or inner[0] in ("runtime", "simulation"):
-        return False
-    return len(inner) > 1 or not RUNTIME.fullmatch(path.stem)
+    # What is not the runtime's is a session's, so that a new file is not forgotten.
+    return folder == "actors" and inner[0] not in ("__init__.py", "runtime", "simulation")
 
 
 def sum_of(paths: Iterable[Path]) -> float:

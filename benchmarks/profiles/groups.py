@@ -9,7 +9,7 @@ from benchmarks.profiles.recorder import Stacks
 
 GROUPS = {
     "decisions (machine, generations, accounts, eviction)": (
-        r"session/machine/|(lifecycle|accounts|coherence)\.py|supervisor/(eviction|drain)\.py"
+        r"session/machine/|(generations|accounts|coherence)\.py|supervisor/(eviction|drain)\.py"
     ),
     "session actor": r"actors/(session|ledger)/",
     "supervisor": r"greenroom/supervisor/",

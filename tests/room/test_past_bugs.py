@@ -32,6 +32,7 @@ from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session import Session
 from greenroom.actors.session.holding import HELD, TOKEN, held_here
 from greenroom.actors.session.resources import Resources
+from greenroom.actors.session.slow_work import HOOKS
 from greenroom.actors.simulation import InjectedFault
 from greenroom.messages import BeginTurn, Call, Reason, ReleaseAgent, UseSettings
 from greenroom.supervisor.announcer import Announcer
@@ -241,6 +242,24 @@ def test_an_awaited_commit_in_ones_own_turn_is_put_off(room: Greenroom) -> None:
     room.settle()
 
     assert not room.has_uncommitted("a")
+
+
+def test_a_room_settles_behind_a_commit_that_a_turn_has_put_off(build: RecordingBuild) -> None:
+    """1. a release sends its commit to a worker  2. a turn calls the release off  3. the worker asks
+    whether it may commit, and may not  4. the turn ends, without a message."""
+    with Runtime(workers=1, clock=ManualClock()) as runtime, Greenroom(build, runtime=runtime) as room:
+        touch(room, "a")
+        gate = Gate()
+        runtime.submit(gate.wait, lane=HOOKS)
+        gate.wait_reached()
+        room.evict("a")
+        with room.turn("a") as turn:
+            gate.open()
+            runtime.submit(gate.wait, lane=HOOKS).get(timeout=PATIENCE)  # behind the commit
+        room.settle()
+
+        assert turn.reused
+        assert room.has_uncommitted("a")
 
 
 def test_a_commit_in_ones_own_turn_behind_an_older_agent_is_put_off(

@@ -435,8 +435,8 @@ class World:
         if mailbox.state != OPEN or mailbox.outbox is not None:
             return
         cached = machine.agent != 0 and machine.leaving is None
-        found = (card.in_turn, card.cached, card.dirty)
-        if found != (machine.in_use, cached, machine.generations.dirty > 0):
+        found = (card.in_turn, card.cached, card.dirty, card.busy)
+        if found != (machine.in_use, cached, machine.generations.dirty > 0, machine.busy):
             raise Violation(f"the card of {key} says {found}, and the session is {machine.state}")
 
     def _check_order(self) -> None:
