@@ -286,6 +286,11 @@ class Ledger:
             return self._record_lost(session_id, account, waits=waits)
         if account is not None:
             account.told(request)
+        elif waits and self._books.ledger:
+            # 1. the record is written  2. another room takes the session id over, and the turn with it
+            # 3. a commit of ours is told so, and the account is closed  4. the answer to 1 comes.
+            # The turn counts, but not here.
+            return self._end_recording(session_id, None, Recorded.LOST, generation=request.generation)
         if waits:
             return self._end_recording(session_id, account, Recorded.DONE, message.value)
         self._watch_turn(account)
@@ -303,6 +308,9 @@ class Ledger:
         answer = None
         if waits or (account is not None and account.tries == 0):
             self._store_failed(session_id, "record", error)
+        if account is None and self._books.ledger:
+            # A commit was told meanwhile that it is lost: nothing is kept that could be recorded later.
+            return self._record_lost(session_id, None, waits=waits)
         if account is not None and waits and self._state.machine.completes:
             account.generation += 1
             msg = (
@@ -338,6 +346,7 @@ class Ledger:
         outcome: Recorded,
         seen: TranscriptVersion | None = None,
         error: BaseException | None = None,
+        generation: int | None = None,
     ) -> Effects:
         """The turn is over. Its agent knows what was `seen` of the transcript (`None`: nobody can tell),
         and its caller gets the generation or the error."""
@@ -346,7 +355,7 @@ class Ledger:
             remembered.remember(session_id, seen)
         if account is None:
             effects = machine.recorded(outcome)
-            generation = machine.generations.generation
+            generation = generation or machine.generations.generation
         else:
             effects = machine.recorded(outcome, session_id, account.generation, account.epoch)
             generation = account.generation

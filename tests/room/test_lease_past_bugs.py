@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import Greenroom, NotRecorded, SessionFailed, StoreAway
+from greenroom import Greenroom, LostOwnership, NotRecorded, SessionFailed, StoreAway
 from greenroom.actors import ManualClock, Session
 from greenroom.actors.ledger.accounts import IN_DOUBT
+from greenroom.actors.runtime._threads import LOCAL
+from greenroom.actors.session.generations import Segment
 from greenroom.messages import EnterStore, RecordTurn
 from greenroom.store import open_store
 from tests.crash.databases import sqlite_url
@@ -114,6 +116,46 @@ def test_a_session_that_could_not_be_kept_is_kept_later(stage: Stage) -> None:
     advance_until(clock, lambda: stage.row().free_at is None, "a session that is kept")
     held.end()
     assert stage.row().free_at is not None
+
+
+@pytest.mark.parametrize("reached", [False, True], ids=["store away", "store there"])
+def test_a_turn_whose_session_a_commit_has_lost_meanwhile_is_acknowledged_only_if_it_is_recorded(
+    stage: Stage, reached: bool
+) -> None:
+    """Invariant 4. Two turns were acknowledged as the same generation: 1. a turn is being recorded
+    2. a commit is told that another room has the session id, and the account is closed  3. the store
+    cannot be reached, or has recorded the turn before that: the answer to 1 comes."""
+    store, clock = stage.moody(), ManualClock()
+    room = stage.room(store, clock=clock, **CALM)
+    for _ in range(3):
+        touch(room, "a")
+    assert room.commit("a")
+    room.end("a")  # so that this room counts anew, and the ledger goes on
+    room.settle()
+    held = stage.cast.hold(room, "a")
+    recording = store.at["complete"] = stage.cast.gate()
+    held.let_go()
+    recording.wait_reached()
+
+    def lose(session: Session, _: object) -> bool:
+        ledger = session._ledger()
+        assert ledger is not None
+        epoch = ledger_of(room).accounts.by_id["a"].epoch
+        ledger.commit_lost(Segment(1, 1, "a", 1, epoch), 1)
+        return True
+
+    assert room._context.cards["a"].mailbox.step(LOCAL.state, lose, object())
+    if not reached:
+        store.refuses.add("complete")
+    recording.open()
+
+    if reached:
+        held.end()
+        assert (held.turn.completed, held.turn.generation, stage.ledger()) == (True, 4, (4, 3))
+    else:
+        with pytest.raises(LostOwnership):
+            held.end()
+        assert not held.turn.completed
 
 
 def test_a_session_that_ends_while_its_last_turn_is_recorded_is_not_kept_afterwards(
