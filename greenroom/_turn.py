@@ -154,7 +154,8 @@ class Turn:
         room, key, thread = self._room, self._key, LOCAL.state
         context = room._context
         self._name = asked = (self._signature, self._session_id)
-        self._held = held = [asked, context, key, thread, None, thread.held]
+        held: Held = [asked, context, key, thread, None, thread.held]
+        self._held = held
         try:
             card = context.cards.get(key)
             agent = None
@@ -206,7 +207,8 @@ class Turn:
         room, key, thread = self._room, self._key, LOCAL.state
         context = room._context
         self._name = asked = (self._signature, self._session_id)
-        self._held = held = [asked, context, key, thread, None, innermost(HELD.get())]
+        held: Held = [asked, context, key, thread, None, innermost(HELD.get())]
+        self._held = held
         try:
             card = context.cards.get(key)
             agent = None
