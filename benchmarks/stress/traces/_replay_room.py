@@ -117,7 +117,7 @@ class VirtualRoom:
             self.rebuilds += key in self._known
             self._known.add(key)
             self._count_time()
-            card.weight = self._weight
+            card.weight, card.cached = self._weight, True
             residents.enter(key, card, self.now)
             self._hold_bounds()
             self.peak = max(self.peak, len(residents))
@@ -194,6 +194,7 @@ class VirtualRoom:
     def _let_go(self, key: str, reason: Reason) -> None:
         self._count_time()
         self.reasons[reason.value] += 1
+        self._cards[key].cached = False
         self._residents.leave(key)
 
     def _close(self, key: str, reason: Reason, *, forget: bool = True) -> None:
