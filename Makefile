@@ -31,7 +31,7 @@ small_switch_interval := GREENROOM_SWITCH_INTERVAL=1e-6
 
 # What such a switch interval changes nothing for: no threads of ours, or other processes.
 not_about_threads = $(addprefix --ignore=,$(tests_of_pure) $(addprefix tests/,actors/simulation bench browser \
-  cli crash room/test_coherence.py simulation store supervisor/test_meter.py test_documentation.py \
+  cli crash room/test_coherence.py simulation store strikes supervisor/test_meter.py test_documentation.py \
   test_house.py test_packaging.py test_spec.py) \
   $(filter-out $(about_threads),$(wildcard tests/gateway/* tests/integrations/* tests/stress/test_*.py)))
 about_threads := $(addprefix tests/,gateway/test_admission.py gateway/test_answers.py \
@@ -66,7 +66,7 @@ tests_of_pure := $(addprefix tests/,actors/test_accounts.py actors/test_coherenc
 integrations := $(notdir $(patsubst %/requirements.txt,%,$(wildcard tests/integrations/*/requirements.txt)))
 
 .DEFAULT_GOAL := help
-.PHONY: help test quick pythons test-integrations $(addprefix test-,$(integrations)) browser postgres behaviours coverage check format bench bench-peers bench-scale bench-heart profile serve histories soak crash stress leaks conformance clean
+.PHONY: help test quick pythons test-integrations $(addprefix test-,$(integrations)) browser postgres behaviours coverage check format bench bench-peers bench-scale bench-heart profile serve histories soak crash strikes stress leaks conformance clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -79,7 +79,7 @@ quick: $(ready) ## run the tests of the heart but for PostgreSQL, other processe
 	$(pytest) -m "not long and not postgres" $(heart) $(ARGS)
 
 pythons: ## run the tests of the heart on every Python that is found: 3.11 to 3.15, with a GIL and without
-	@$(PYTHON) -m tests.pythons -n $(WORKERS) -m "not postgres" $(heart) $(ARGS)
+	@$(PYTHON) -m tests.pythons -n $(WORKERS) -m "not postgres" $(heart) tests/strikes $(ARGS)
 
 test-integrations: $(addprefix test-,$(integrations)) ## run the tests with the frameworks that integrations are for
 
@@ -153,6 +153,9 @@ soak: $(ready_bench) ## an hour of mixed load with faults, and what grew
 
 crash: $(ready) ## kill a gateway 200 times, and let eight share a database for a minute
 	GREENROOM_CRASHES=200 GREENROOM_CRASH_SECONDS=60 $(python) -m pytest -q --timeout=1800 tests/crash $(ARGS)
+
+strikes: $(ready) ## raise at each point of a room where CPython delivers signals, and send it some thousand
+	GREENROOM_STRIKES=all $(pytest) tests/strikes $(ARGS)
 
 stress: $(ready) ## a minute of 64 threads on 10,000 sessions
 	GREENROOM_STRESS_SECONDS=60 $(python) -m pytest -q tests/room/test_stress.py $(ARGS)

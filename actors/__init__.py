@@ -62,6 +62,8 @@ from greenroom.actors.runtime import (
     ActorRef,
     ActorRegistry,
     Call,
+    ChildFailed,
+    Clock,
     Future,
     MailboxFull,
     ManualClock,
@@ -71,12 +73,15 @@ from greenroom.actors.runtime import (
     Runtime,
     RuntimeClosed,
     RuntimeStats,
+    StopFlag,
     Timer,
     WorkNotBegun,
     WorkTimedOut,
     WouldBlock,
     current_runtime,
     default_runtime,
+    put_back,
+    take_down,
 )
 from greenroom.actors.session import Session
 from greenroom.actors.session.context import RoomContext
@@ -93,6 +98,8 @@ __all__ = [
     "BuildContext",
     "BuildFailed",
     "Call",
+    "ChildFailed",
+    "Clock",
     "Future",
     "GreenroomError",
     "LostOwnership",
@@ -115,6 +122,7 @@ __all__ = [
     "SessionBusy",
     "SessionFailed",
     "Settings",
+    "StopFlag",
     "StoreAway",
     "Timer",
     "TurnTimeout",
@@ -123,4 +131,6 @@ __all__ = [
     "WouldBlock",
     "current_runtime",
     "default_runtime",
+    "put_back",
+    "take_down",
 ]

@@ -4,7 +4,7 @@ GreenroomError
 ├── SessionBusy      somebody else has the turn, and you would not wait
 ├── TurnTimeout      you waited for the turn as long as you would
 ├── Overloaded       too many wait for the turn already
-├── RoomClosed       the room is being drained, or is closed
+├── RoomClosed       the room is being drained, is closed, or belongs to the parent process
 ├── BuildFailed      `build` raised; its exception is the cause
 ├── LostOwnership    another room has taken the session over: what this turn did does not count
 ├── NotRecorded      the turn is completed and known, but the store could not record it yet
@@ -56,7 +56,7 @@ class Overloaded(GreenroomError):
 
 
 class RoomClosed(GreenroomError):
-    """No turn begins any more: the room is being drained, or is closed."""
+    """The room is being drained or is closed, or this process was forked from the room's."""
 
 
 class BuildFailed(GreenroomError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from signal import SIGINT, SIGTERM
 
 from greenroom import AgentSpec, BuildContext, Greenroom, Policy, TurnTimeout
 
@@ -48,10 +49,12 @@ async def answer(room: Greenroom, key: str, text: str) -> str | None:
 
 async def main() -> None:
     """Open a room, answer two thousand messages at once, and drain."""
-    async with Greenroom(build, policy=Policy(cap=50)) as room:
+    policy = Policy(cap=50)
+    async with Greenroom(build, policy=policy) as room, room.shutdown_on(SIGTERM, SIGINT, deadline=10.0):
         keys = [f"discord:{number % 1000}" for number in range(2000)]
         answers = await asyncio.gather(*(answer(room, key, "hello") for key in keys))
         stats = room.stats()
+        await room.aclose(deadline=10.0)
     print(f"{sum(reply is not None for reply in answers)} of {len(answers)} messages were answered")
     print(f"{stats.builds} agents were built, {stats.cached} are cached, the cap is {stats.cap}")
     print(f"after the drain {room.stats().dirty} sessions are uncommitted")

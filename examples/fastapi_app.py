@@ -3,8 +3,9 @@
     python examples/fastapi_app.py
     curl -N http://127.0.0.1:8000/chats/anna -d "Hello, I am Anna"
 
-Hang up in the middle of an answer: the turn does not count, and the chat goes on. Send SIGTERM: answers
-that are being sent are finished, and what was said is committed before the process ends.
+Hang up in the middle of an answer: the turn does not count, and the chat goes on. Send SIGTERM: no
+turn begins, answers that are being sent are finished, and what was said is committed before the process
+ends. (The lifespan does that with `room.shutdown_on()`.)
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     TELEGRAM_TOKEN=123:abc python examples/telegram_bot.py    # the same bot, by long polling
 
 One chat is one key. A second message of a chat waits for its turn; `/new` commits what was said and
-begins a new session; `/stop` interrupts the answer that is being written. SIGTERM lets answers end.
+begins a new conversation; `/stop` interrupts the answer that is being written. SIGTERM lets answers end.
 """
 
 # aiogram is in an environment of its own: where checkers run, they know nothing of its types.
@@ -24,7 +24,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-import pykka
 from aiogram import BaseMiddleware, Bot, Dispatcher, F, Router
 from aiogram.client.session.base import BaseSession
 from aiogram.exceptions import TelegramBadRequest, TelegramRetryAfter
@@ -89,38 +88,28 @@ def key_of(message: Message) -> str:
 
 
 async def new(message: Message, room: Greenroom) -> None:
-    """End the session, when all that was said before is answered; answer when it is committed, so that
-    the next one begins with what this one has learned."""
+    """Begin a new conversation, when all that was said before is answered; answer when the old one is
+    committed, so that the next one begins with what it has learned."""
     key = key_of(message)
     async with room.turn(key, SPEC, ephemeral=True):
-        room.end(key)  # takes effect when this turn is over
-    with contextlib.suppress(pykka.ActorDeadError):  # it is committed and closed already
-        await room.session(key).commit()
+        await room.session(key).renew()  # takes effect when this turn is over
+    await room.session(key).commit()
     await message.answer("A new session.")
 
 
-async def stop(message: Message, running: dict[str, OfflineAgent]) -> None:
+async def stop(message: Message, room: Greenroom) -> None:
     """Interrupt the answer that is being written. What it has said so far stays."""
-    agent = running.get(key_of(message))
-    if agent is None:
+    if not room.interrupt(key_of(message)):
         await message.answer("There is nothing to stop.")
-    else:
-        agent.interrupt()
 
 
-async def say(
-    message: Message, bot: Bot, room: Greenroom, running: dict[str, OfflineAgent], edit_every: float
-) -> None:
+async def say(message: Message, bot: Bot, room: Greenroom, edit_every: float) -> None:
     """A turn: typing while the agent works, and its answer in a message that grows."""
     key, draft = key_of(message), Draft(message, edit_every)
     async with room.turn(key, SPEC) as turn, ChatActionSender.typing(bot=bot, chat_id=message.chat.id):
-        running[key] = turn.agent
-        try:
-            async for piece in turn.agent.answer(message.text):
-                await draft.add(piece)
-            await draft.finish()
-        finally:
-            del running[key]
+        async for piece in turn.agent.answer(message.text):
+            await draft.add(piece)
+        await draft.finish()
 
 
 async def refused(event: ErrorEvent, message: Message) -> None:
@@ -213,7 +202,7 @@ async def serve(bot: Bot, room: Greenroom, *, edit_every: float = 1.0) -> None:
 
     Only then is the connection to Telegram closed: answers need it to the last."""
     underway = Underway()
-    dispatcher = Dispatcher(room=room, running={}, edit_every=edit_every)
+    dispatcher = Dispatcher(room=room, edit_every=edit_every)
     dispatcher.update.outer_middleware(underway)
     dispatcher.include_router(make_router())
     async with bot.session:

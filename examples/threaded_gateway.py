@@ -1,7 +1,8 @@
 """A threaded gateway in one screen: 40 chats, 8 threads, room for 16 agents.
 
 The agents are offline stand-ins with the hooks that real ones have. Run it: nothing is lost, no agent is
-taken away in the middle of a turn, and the room holds no more than sixteen.
+taken away in the middle of a turn, and the room holds no more than sixteen. Press Ctrl-C: running
+turns end, and everything is committed.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import random
 import threading
 import time
+from signal import SIGINT, SIGTERM
 
-from greenroom import AgentSpec, BuildContext, Greenroom, Policy
+from greenroom import AgentSpec, BuildContext, Greenroom, Policy, RoomClosed
 
 SPEC = AgentSpec("offline-1", toolsets=("clock",), system_prompt="You are brief.")
 MEMORIES: list[str] = []
@@ -42,20 +44,27 @@ def serve_chats(room: Greenroom, messages: int) -> None:
     """What one thread of a gateway does: a message comes, the agent of its chat answers."""
     for number in range(messages):
         key = f"telegram:{random.randrange(40)}"
-        with room.turn(key, SPEC) as turn:
-            turn.agent.run(f"message {number}")
+        try:
+            with room.turn(key, SPEC) as turn:
+                turn.agent.run(f"message {number}")
+        except RoomClosed:
+            return  # the program ends
 
 
 def main() -> None:
     """Open a room, serve, and drain."""
-    room = Greenroom(OfflineAgent, policy=Policy(cap=16, idle_ttl=60.0))
-    threads = [threading.Thread(target=serve_chats, args=(room, 50)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    stats = room.stats()
-    report = room.close(deadline=10.0)
+    policy = Policy(cap=16, idle_ttl=60.0)
+    with (
+        Greenroom(OfflineAgent, policy=policy) as room,
+        room.shutdown_on(SIGTERM, SIGINT, deadline=10.0),
+    ):
+        threads = [threading.Thread(target=serve_chats, args=(room, 50)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        stats = room.stats()
+        report = room.drain(deadline=10.0)
     print(f"{stats.hits} turns found their agent, {stats.builds} agents were built")
     print(f"{stats.cached} agents were cached at the end, the cap is {stats.cap}")
     print(f"{len(report.committed)} sessions were committed by the drain, {len(report.failed)} failed")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,9 +51,28 @@ def serve(**options: Any) -> None:
     missing = [package for package in NEEDED if find_spec(package) is None]
     if missing:
         raise _failed(f"serving needs {' and '.join(missing)}: pip install 'greenroom[gateway]'")
+    again = options.pop("reload")
     if options.pop("check"):
         raise typer.Exit(_check(options))
-    raise typer.Exit(_serve(options))
+    raise typer.Exit(_serve_again(options) if again else _serve(options))
+
+
+def _serve_again(options: Mapping[str, Any]) -> int:
+    from greenroom.gateway.config._layers import CONFIG_VARIABLE
+    from greenroom.gateway.server._reloader import Reloader
+    from greenroom.gateway.watch._logs import configure_logging
+
+    configure_logging("info", "text")
+    command = [sys.executable, "-m", "greenroom", "serve"]
+    for name, given in options.items():
+        values: list[Any] = list(given or ()) if name == "agent_option" else [given]
+        for value in values:
+            command += [] if value is None else [option_of(name), str(value)]
+    path = options.get("config") or os.environ.get(CONFIG_VARIABLE)
+    files = [Path(path).expanduser()] if path else []
+    named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    folders = [Path.cwd(), *(file.parent for file in files), *map(Path, named)]
+    return Reloader(command, folders, files).run()
 
 
 def _serve(options: Mapping[str, Any]) -> int:
@@ -64,7 +84,7 @@ def _serve(options: Mapping[str, Any]) -> int:
     loaded = _read(options)
     config = loaded.config
     try:
-        factory = find_factory(config.agent)
+        factory = find_factory(config.agent, loaded.folders)
         check_options(factory, config.agent_options)
     except BadAgent as error:
         raise _failed(f"agent {config.agent}: {redacted(str(error), config.secrets())}") from None
@@ -174,6 +194,8 @@ def _parameters() -> Iterator[inspect.Parameter]:
     )
     text = "Look at all of this, say what is wrong, and do not serve."
     yield _parameter("check", bool, "Server", text, default=False)
+    text = "For development: start again when a Python file, or the configuration, changes."
+    yield _parameter("reload", bool, "Server", text, default=False)
     for name, setting in SETTINGS.items():
         yield _of_setting(setting)
         if name == "agent":

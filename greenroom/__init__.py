@@ -3,13 +3,9 @@
 One actor a session, a bounded number of agents in memory, none of them taken away in the middle of a
 turn, and no finished turn ever forgotten.
 
-    room = Greenroom(build, policy=Policy(cap=128, idle_ttl=3600.0))
-
-    with room.turn("telegram:12345", spec) as turn:          # in a thread
-        reply = turn.agent.run(text)
-
-    async with room.turn("telegram:12345", spec) as turn:    # on an event loop
-        reply = await turn.agent.arun(text)
+    async with Greenroom(build, policy=Policy(cap=128, idle_ttl=3600.0)) as room:
+        async with room.turn("telegram:12345", spec) as turn:    # `with`, in a thread
+            reply = await turn.agent.arun(text)
 
 - `greenroom.actors`: the actor runtime, on pykka, and the session actor.
 - `greenroom.messages`: what actors send each other; events are among them.
@@ -43,6 +39,8 @@ from greenroom.actors import (
     Settings,
     StoreAway,
     TurnTimeout,
+    put_back,
+    take_down,
 )
 from greenroom.actors.session.generations import Generation, Generations
 from greenroom.messages import (
@@ -117,4 +115,6 @@ __all__ = [
     "Turn",
     "TurnTimeout",
     "open_store",
+    "put_back",
+    "take_down",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from greenroom.messages import Reason
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,6 +23,21 @@ STATES = {
 }
 """What is said of a session that is in one of these. In any other it depends on its agent."""
 
+REASONS: dict[Reason, str] = {
+    **{reason: str(reason) for reason in Reason},
+    Reason.IDLE: "it was idle for too long",
+    Reason.CAPACITY: "the room was over its cap",
+    Reason.MEMORY: "the room was over its memory budget",
+    Reason.SPEC: "a turn came with another spec",
+    Reason.COHERENCE: "another process wrote to the session",
+    Reason.EXPLICIT: "on request",
+    Reason.DISCARD: "its turn discarded it",
+}
+"""Why an agent was released, in words."""
+
+
+DRAINING = "The room is being drained, or is closed: no turn begins any more."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
@@ -36,7 +53,8 @@ class Explanation:
     """The figures behind them. `None` for a key without a session."""
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.key}: {self.state}", *(f"  {sentence}" for sentence in self.why)])
+        state = "no agent" if self.state == "known" else self.state
+        return "\n".join([f"{self.key}: {state}", *(f"  {sentence}" for sentence in self.why)])
 
 
 def explain(
@@ -56,9 +74,10 @@ def explain(
     """
     ledger = _about_ledger(stored, owner)
     if row is None:
-        why = ("There is no such session. Its next turn begins one, and builds an agent.", *ledger)
+        ahead = DRAINING if draining else "Its next turn begins one, and builds an agent."
+        why = (f"There is no such session. {ahead}", *ledger)
         return Explanation(key=key, known=False, state="unknown", why=why, session=None)
-    sentences = [STATES.get(row.state) or _about_agent(row, policy.idle_ttl)]
+    sentences = [STATES.get(row.state) or _about_agent(row, policy.idle_ttl, draining=draining)]
     if key in cached:
         sentences.append(_about_order(cached.index(key) + 1, len(cached), policy.cap))
     sentences += _about_work(row)
@@ -68,14 +87,17 @@ def explain(
     if row.last_error is not None:
         sentences.append(f"The last thing that went wrong: {row.last_error}.")
     if draining:
-        sentences.append("The room is being drained: no turn begins any more.")
+        sentences.append(DRAINING)
     return Explanation(key=key, known=True, state=row.state, why=tuple(sentences), session=row)
 
 
-def _about_agent(row: SessionRow, idle_ttl: float | None) -> str:
+def _about_agent(row: SessionRow, idle_ttl: float | None, *, draining: bool) -> str:
     if not row.cached:
-        last = "" if row.last_reason is None else f" The last one was let go: {row.last_reason}."
-        return f"It has no agent in memory; its next turn builds one.{last}"
+        ahead = "" if draining else "; its next turn builds one"
+        last = (
+            "" if row.last_reason is None else f" The last one was released: {REASONS[row.last_reason]}."
+        )
+        return f"It has no agent in memory{ahead}.{last}"
     if row.idle_seconds is None:
         return "Its agent was adopted and not used since: no activity is known, so no sweep finds it."
     idle = f"Its agent has been idle for {row.idle_seconds:.0f} s."
@@ -94,7 +116,7 @@ def _about_order(place: int, cached: int, cap: int | None) -> str:
 
 
 def _about_ledger(stored: Sequence[Any], owner: str | None) -> list[str]:
-    """A sentence for each session id of the key that is held, or has uncommitted turns."""
+    """A sentence for each session id of the key that has an owner, or uncommitted turns."""
     sentences: list[str] = []
     for row in stored:
         holder = getattr(row, "owner", None)
@@ -105,7 +127,7 @@ def _about_ledger(stored: Sequence[Any], owner: str | None) -> list[str]:
         work = f"{dirty} of its {row.generation} turns are" if dirty else "none of its turns is"
         gave_up = f"; recovering it was given up: {row.problem}" if getattr(row, "dead", False) else ""
         sentences.append(
-            f"In the store, {row.session_id!r} is held by {who}, and {work} uncommitted{gave_up}."
+            f"In the store, {row.session_id!r} is owned by {who}, and {work} uncommitted{gave_up}."
         )
     return sentences
 
@@ -119,9 +141,12 @@ def _about_work(row: SessionRow) -> list[str]:
         )
     if row.retained:
         sentences.append(
-            f"{row.retained} of its agents are kept only until their turns are committed; that is tried "
-            "again and again."
+            f"{row.retained} of its agents are retained until their turns, whose commit failed, are "
+            "committed; that is retried."
         )
     if row.waiting:
-        sentences.append(f"{row.waiting} turns wait for it.")
+        waited, lasted = row.waited_seconds, row.turn_seconds
+        first = "" if waited is None else f", the first for {waited:.0f} s"
+        running = "" if lasted is None else f" The running turn began {lasted:.0f} s ago."
+        sentences.append(f"{row.waiting} turns wait for it{first}.{running}")
     return sentences

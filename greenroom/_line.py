@@ -11,6 +11,11 @@ this sends it once more, as a notice: a restarted session is handed its notices.
 
 When no actor is left to ask, the room is closed, and says why.
 
+In a forked child the room is the parent's (K2). The child has copies of the actors and none of their
+threads: what it did with them would be done twice, or never. All calls reach the actors by the cards or
+by the supervisor, so that in the child both are replaced by what refuses everything. No call has to ask
+in which process it is.
+
 A thread and a task differ in how they wait, so that `open()`, `begin()` and `end()` have a twin each.
 One generator for both, which yields what to ask and is sent the answer, was tried: every turn that takes
 a message became slower by more than a twentieth.
@@ -19,14 +24,15 @@ a message became slower by more than a twentieth.
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import pykka
 
 from greenroom.actors import GreenroomError, NotRecorded, RoomClosed, RuntimeClosed
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._strikes import is_strike
 from greenroom.actors.session.slow_work import SlowWork
 from greenroom.messages import BuildHere, OpenSession, WithdrawTurn
 
@@ -35,15 +41,15 @@ if TYPE_CHECKING:
     from greenroom.actors.session import Session
     from greenroom.messages import BeginTurn, EndTurn, Request, TurnGranted
 
-__all__ = ["CLOSED", "Line", "check_key"]
+__all__ = ["CLOSED", "FORKED", "Line", "check_key"]
 
-logger = logging.getLogger("greenroom")
+logger = get_log("greenroom")
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 CLOSED = "the room is being drained, or is closed. Open another one"
-FORKED = "this process was forked from the room's. Open another one in here"
+FORKED = "the room belongs to the parent process, which this one was forked from. Open another one here"
 
 
 class Line:
@@ -54,7 +60,13 @@ class Line:
         self.supervisor = supervisor
         self.closed = ""
         """Why nothing can be asked any more: `CLOSED` or `FORKED`. Empty while the room is open."""
-        _open_lines.add(self)
+        _lines.add(self)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: refuse every call from now on."""
+        self.closed = FORKED
+        self.supervisor = self._context.cards = cast("Any", _Parents())
+        self._context.warm = None  # the end of a turn knows its session, and would not ask the cards
 
     # Anything.
 
@@ -148,15 +160,17 @@ class Line:
             return cast("int | None", await session.ask(end, block=False))
         except Exception as error:
             self._insist(key, session, end, error)
-            return None
-        except BaseException:
-            # Cancelled: whatever the answer will be, nobody hears it.
-            _tell(session, dataclasses.replace(end, insists=True))
-            raise
+        return None
+
+    def insist(self, key: str, end: EndTurn) -> None:
+        """Give a turn back whose end was struck, or was not answered."""
+        if self.closed != FORKED:
+            _tell(self.find(key), end)
 
     def withdraw(self, key: str, turn: object) -> None:
         """Give up a turn that may have been granted meanwhile, or may not."""
-        _tell(self.find(key), WithdrawTurn(turn=turn))
+        if self.closed != FORKED:
+            _tell(self.find(key), WithdrawTurn(turn=turn))
 
     def _find_holder(self, key: str) -> ActorRef[Session] | None:
         """The session to give a turn back to."""
@@ -169,8 +183,8 @@ class Line:
 
     def _insist(self, key: str, session: ActorRef[Session], end: EndTurn, error: Exception) -> None:
         """Deal with the answer that a turn could not be given back, or not as it should be."""
-        if isinstance(error, GreenroomError):
-            raise error  # it is over, and this is what came of it
+        if isinstance(error, GreenroomError) or is_strike(error):
+            raise error  # it is over, and this is what came of it; or it is this thread's own
         if isinstance(error, pykka.ActorDeadError):
             _warn_too_late(key)
             return
@@ -204,14 +218,21 @@ def _warn_too_late(key: str) -> None:
     )
 
 
-_open_lines: weakref.WeakSet[Line] = weakref.WeakSet()
+class _Parents:
+    """Stands in a forked child for what is the parent's."""
+
+    def __getattr__(self, _: str) -> NoReturn:
+        raise RoomClosed(FORKED)
 
 
-def _close_after_fork() -> None:
-    """A forked process has none of the threads: no turn of a room from before can begin in it."""
-    for line in list(_open_lines):
-        line.closed = FORKED
+_lines: weakref.WeakSet[Line] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for line in list(_lines):
+        if not line.closed:  # else nobody has it, and what it can still tell is right here, too
+            line.leave_to_parent()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_after_fork)
+    os.register_at_fork(after_in_child=_after_fork)

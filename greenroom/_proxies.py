@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
         commit = proxy_method(Session.commit)
         evict = proxy_method(Session.evict)
+        interrupt = proxy_method(Session.interrupt)
         end = proxy_method(Session.end)
+        renew = proxy_method(Session.renew)
         complete = proxy_method(Session.complete)
         has_uncommitted = proxy_method(Session.has_uncommitted)
         describe = proxy_method(Session.describe)

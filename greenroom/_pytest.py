@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pykka
 import pytest
 
-__all__ = ["greenroom_build", "greenroom_clock", "greenroom_room"]
+__all__ = ["greenroom_build", "greenroom_clock", "greenroom_logs", "greenroom_room"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def greenroom_logs() -> Iterator[None]:
+    """What the main thread logs, a thread of the room's runtime writes: `caplog` waits for that."""
+    handler: Any = pytest.LogCaptureFixture.handler
+
+    def written(log: pytest.LogCaptureFixture) -> object:
+        logs: Any = sys.modules.get("greenroom.actors.runtime._logging")
+        if logs is not None:
+            logs.flush_logs(10.0)
+        return handler.fget(log)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pytest.LogCaptureFixture, "handler", property(written))
+        yield
 
 
 @pytest.fixture

@@ -5,24 +5,35 @@ It has two parts: a `Line` to its actors, which asks them, and an `Ending`, whic
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, cast
 
 import pykka
 
 from greenroom._ending import Ending
 from greenroom._explanation import Explanation, explain
-from greenroom._line import Line, check_key
+from greenroom._line import FORKED, Line, check_key
+from greenroom._shutdown import Shutdown
 from greenroom._spec import AgentSpec, signature_of
 from greenroom._stores import open_store
 from greenroom._turn import Turn
-from greenroom.actors import AgentHooks, NotSettled, Policy, RoomClosed, RoomContext, Runtime, Settings
+from greenroom.actors import (
+    AgentHooks,
+    Future,
+    NotSettled,
+    Policy,
+    RoomClosed,
+    RoomContext,
+    Runtime,
+    Settings,
+)
 from greenroom.actors.ledger.bookkeeping import Bookkeeping, check_durability, check_names
 from greenroom.actors.runtime._calls import check_function, check_wait, is_async
 from greenroom.actors.runtime._loops import running_loop
+from greenroom.actors.runtime._threads import OwnThread
 from greenroom.actors.session.card import cached_keys
-from greenroom.actors.session.holding import held_around
+from greenroom.actors.session.holding import held_around, names_of
 from greenroom.messages import (
     AdoptAgent,
     CloseSession,
@@ -33,8 +44,10 @@ from greenroom.messages import (
     DescribeSession,
     DrainReport,
     EvictAgent,
+    InterruptTurn,
     Listen,
     Reason,
+    RenewSession,
     RoomStats,
     SessionRow,
     SettleRoom,
@@ -52,26 +65,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Greenroom"]
 
+T = TypeVar("T")
+
 
 class Greenroom:
     """Keeps the live agents of a gateway: one actor for each session, and a bounded number of agents.
 
-        room = Greenroom(build, policy=Policy(cap=128, idle_ttl=3600.0))
+        async with Greenroom(build, policy=Policy(cap=128, idle_ttl=3600.0)) as room:
+            async with room.turn("telegram:12345", spec) as turn:
+                reply = await turn.agent.arun(text)
 
-        with room.turn("telegram:12345", spec) as turn:          # in a thread
-            reply = turn.agent.run(text)
-
-        async with room.turn("telegram:12345", spec) as turn:    # on an event loop
-            reply = await turn.agent.arun(text)
+        with Greenroom(build) as room:                           # the same, in threads
+            with room.turn("telegram:12345", spec) as turn:
+                reply = turn.agent.run(text)
 
     `build(context)` makes an agent; it may be sync or async. The room caches the agent for the next turn
     of the same key, and releases agents that are idle or beyond the cap, never one that is in a turn.
 
-    A room is a context manager itself. Leaving it (`with`, `async with`, or `close()`) drains it:
-    running turns may finish, uncommitted turns are committed, and every agent is closed.
+    Leaving the room (`async with`, `with`, `await aclose()` or `close()`) drains it: running turns may
+    finish, uncommitted turns are committed, and every agent is closed. A room that is dropped, or still
+    open when the interpreter exits, warns (`ResourceWarning`, and a line in the log) and is closed in a
+    few seconds, as far as that goes.
 
-    All methods may be called from any thread. `commit()`, `settle()`, `drain()` and `close()` may block
-    for long: on an event loop, leave the room with `async with`, and for the others await the proxies
+    All methods may be called from any thread. `commit()`, `renew()`, `settle()`, `drain()` and `close()`
+    may block for long: on an event loop, call `aclose()`, and for the others await the proxies
     (`session()`, `supervisor`).
     """
 
@@ -107,23 +124,41 @@ class Greenroom:
         """
         check_function("build", "a function that makes an agent", build)
         check_function("prepare", "a function of an agent and a turn, or None", prepare, True)
-        policy = Policy() if policy is None else policy
+        hooks = _check_kind("hooks", hooks, AgentHooks, "commit=…, close=…")
+        policy = _check_kind("policy", policy, Policy, "cap=…, idle_ttl=…")
         if policy.memory_budget is not None and policy.weigh is None:
             resident()  # where the system does not tell, say so now and not at the first insert
         self.runtime = Runtime(name="greenroom") if runtime is None else runtime
         self._prepare = prepare
-        own = ExitStack()
-        self._books = _keep_books(store, durability, own)
-        if runtime is None:
-            own.callback(self.runtime.close, timeout=1.0)
-        self._context = RoomContext(self.runtime, build, policy, hooks or AgentHooks(), self._books)
-        root = self.runtime.start(RootSupervisor, self._context, resident)
-        self._line = Line(self._context, root.proxy().start_supervisor().get())
-        self._ending = Ending(self._context, self._line, root, own)
+        own, root = ExitStack(), None
+        try:
+            self._books = _keep_books(store, durability, own)
+            if runtime is None:
+                own.callback(self.runtime.close, timeout=1.0)
+            self._context = RoomContext(self.runtime, build, policy, hooks, self._books)
+            root = self.runtime.start(RootSupervisor, self._context, resident)
+            self._line = Line(self._context, root.proxy().start_supervisor().get())
+            self._ending = Ending(self._context, self._line, root, own)
+        except BaseException:
+            if root is not None:
+                root.stop(block=False)
+            own.close()
+            raise
+
+    def __del__(self) -> None:
+        ending = getattr(self, "_ending", None)
+        if ending is not None:  # else it was never opened
+            ending.dropped(self)
 
     def __repr__(self) -> str:
         state = "closed" if self._line.closed else "draining" if self._context.draining else "open"
-        return f"<Greenroom, {state}>"
+        return f"<Greenroom, {'its parent process has it' if self._line.closed == FORKED else state}>"
+
+    def __reduce__(self) -> NoReturn:
+        msg = (
+            "a room cannot be pickled or copied: open one in each process, on the same store if need be"
+        )
+        raise TypeError(msg)
 
     # Turns.
 
@@ -145,7 +180,8 @@ class Greenroom:
             key: names the chat. Each key has one session, and a session has one turn at a time.
             spec: what to build the agent from. If the cached agent has another signature, it is
                 released and a new one is built. `None` accepts any cached agent.
-            session_id: names the conversation. Defaults to the key.
+            session_id: names the conversation. `None` is the key's current one: the key itself, until
+                `renew()`.
             on_busy: what to do if the session is in a turn: wait, or raise `SessionBusy` at once.
             timeout: how many seconds to wait for the turn to begin, the build included. Then
                 `TurnTimeout` is raised.
@@ -157,9 +193,7 @@ class Greenroom:
         """
         if not isinstance(key, str) or not key:
             check_key(key)
-        if session_id is None:
-            session_id = key
-        elif not isinstance(session_id, str) or not session_id:
+        if session_id is not None and (not isinstance(session_id, str) or not session_id):
             msg = f"a session id must be a string that is not empty, or None, not {session_id!r}"
             raise ValueError(msg)
         if on_busy not in ("wait", "reject"):
@@ -168,7 +202,7 @@ class Greenroom:
         if timeout is not None:
             check_wait("timeout", timeout)
         if self._books is not None:
-            check_names(key, session_id)
+            check_names(key, session_id or key)
         if self._line.closed:
             raise RoomClosed(self._line.closed, key)
         signature = spec._signature if isinstance(spec, AgentSpec) else signature_of(spec)
@@ -194,7 +228,7 @@ class Greenroom:
             timeout: return after this many seconds. The commit goes on.
         """
         check_wait("timeout", timeout)
-        request = CommitSession(wait=wait, timeout=timeout, held=held_around())
+        request = CommitSession(wait=wait, timeout=timeout, held=names_of(held_around()))
         outcome = self._line.ask_session(key, request)
         return CommitOutcome(note="there is no such session") if outcome is None else outcome
 
@@ -232,16 +266,35 @@ class Greenroom:
         """
         return self._line.ask_session(key, EvictAgent()) or False
 
+    def interrupt(self, key: str) -> bool:
+        """Call the `interrupt()` of the agent that is in a turn. Returns whether there is such a turn.
+
+        The call returns at once; the turn ends when its agent has noticed. It may have ended meanwhile,
+        and the next one begun: `prepare` is the place to clear what a late interrupt has left.
+        """
+        return self._line.ask_session(key, InterruptTurn()) or False
+
     def end(self, key: str, *, interrupt: bool = False) -> bool:
         """End a session: now, or when its turn ends. Returns whether there is such a session.
 
         Uncommitted turns are committed, the agent and the session's resources are closed, and its
         settings are dropped. The call returns at once, and this happens in the background. The next turn
-        of the key begins a new session, without waiting for it. `interrupt=True` calls the agent's
-        `interrupt()`, so that a running turn ends sooner.
+        of the key begins a new session, without waiting for it. Its session id is the same, so that its
+        agent finds the same transcript: for a new conversation, call `renew()`. `interrupt=True` calls
+        the agent's `interrupt()`, so that a running turn ends sooner.
         """
         request = CloseSession(interrupt=interrupt, reason=Reason.EXPLICIT)
         return self._line.ask_session(key, request) or False
+
+    def renew(self, key: str) -> str:
+        """End a key's conversation and begin another one, as for `/new`. Returns its session id.
+
+        The session ends as with `end()`: now, or when its turn ends. From then on, turns that name no
+        session id belong to the new conversation. With a store, the old session id is ended there, and
+        the new one is remembered for all rooms before the call returns. If the store cannot be reached,
+        `StoreAway` is raised. Without a store, the room remembers it until the session ends.
+        """
+        return cast("str", self._line.ask_session(key, RenewSession(), create=True))
 
     def sweep(self) -> int:
         """Release the agents that have been idle for longer than `idle_ttl`. Returns how many.
@@ -272,7 +325,7 @@ class Greenroom:
         request = AdoptAgent(
             agent=agent,
             signature=signature_of(spec),
-            session_id=session_id or key,
+            session_id=session_id,
             weight=self._context.weigh(key, agent),
             loop=running_loop(),
         )
@@ -332,7 +385,7 @@ class Greenroom:
             row,
             cached=self.keys(),
             policy=self.policy,
-            draining=self._context.draining,
+            draining=self._context.draining or bool(self._line.closed),
             owner=None if books is None else books.owner,
             stored=() if books is None else books.held_for(key),
         )
@@ -398,10 +451,46 @@ class Greenroom:
         return self._ending.drain(deadline)
 
     def close(self, deadline: float = 30.0) -> DrainReport:
-        """Drain the room, then stop its actors and threads. Closing twice is fine."""
+        """Drain the room, then stop its actors and threads. Closing twice is fine.
+
+        In a forked child this does nothing: the room belongs to the parent process.
+        """
+        if self._line.closed == FORKED:
+            return DrainReport()
         report = self.drain(deadline)
         self._ending.shut()
         return report
+
+    async def aclose(self, deadline: float = 30.0) -> DrainReport:
+        """Drain the room, then stop its actors and threads, without blocking the event loop."""
+        if self._line.closed == FORKED:
+            return DrainReport()  # the loop's threads are the parent's, too
+        self._ending.check_caller()
+        # On another thread: a drain of very many sessions takes its time, which is not the loop's. Not
+        # on one of the loop's own, which stuck agents may hold. The context has the caller's turns.
+        report: Future[DrainReport] = Future()
+
+        def close() -> None:
+            try:
+                report.set(self.close(deadline))
+            except BaseException as error:
+                report.set_exception(error)
+
+        OwnThread(copy_context().run, close, name=f"{self.runtime.name}-aclose").start()
+        return await report
+
+    def shutdown_on(self, *signals: int, deadline: float = 30.0) -> Shutdown:
+        """End on signals, by default SIGTERM and SIGINT, without an exception in the middle of anything.
+
+            async with Greenroom(build) as room, room.shutdown_on():
+                await serve(room)
+
+        The first signal starts a drain: no turn begins any more, and running turns have until the
+        deadline, in seconds. Then the handler that was there before is called; if there was none, the
+        block is left with `SystemExit(0)`. A second signal does not wait for the drain. Use it with
+        `with` or `async with`, on the main thread.
+        """
+        return Shutdown(self, signals, deadline)
 
     def __enter__(self) -> Self:
         return self
@@ -413,8 +502,15 @@ class Greenroom:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        # On another thread: a drain of very many sessions takes its time, which is not the loop's.
-        await asyncio.get_running_loop().run_in_executor(None, self.close)
+        await self.aclose()
+
+
+def _check_kind(name: str, value: T | None, kind: type[T], example: str) -> T:
+    """Refuse what only looks alike, such as a mapping. `None` stands for the defaults."""
+    if value is not None and not isinstance(value, kind):
+        msg = f"{name} must be {kind.__name__}({example}) or None, not of type {type(value).__name__}"
+        raise TypeError(msg)
+    return kind() if value is None else value
 
 
 def _keep_books(store: Any, durability: str, own: ExitStack) -> Bookkeeping | None:

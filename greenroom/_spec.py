@@ -17,6 +17,8 @@ Two specs are equal if their signatures are, so that these rules hold for `==` a
 
 from __future__ import annotations
 
+import difflib
+import functools
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass, fields, is_dataclass
@@ -27,12 +29,16 @@ from pathlib import PurePath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from uuid import UUID
 
+from greenroom.actors.runtime._logging import get_log
+
 if TYPE_CHECKING:
     from typing import Self
 
 T = TypeVar("T")
 
 __all__ = ["AgentSpec", "FrozenDict", "signature_of"]
+
+logger = get_log("greenroom")
 
 Path = tuple[str, ...]
 """Where in a spec something stands: the field, and a step for each level below it."""
@@ -143,6 +149,9 @@ def signature_of(spec: AgentSpec | Mapping[str, Any] | None) -> str | None:
         raise TypeError(msg)
     extra = _mapping("extra", spec.get("extra"))
     others = {name: value for name, value in spec.items() if name not in FIELDS}
+    missing = tuple(field for field in FIELDS if field not in spec) if others else ()
+    for name in others:
+        _hint(_shown(name), missing)
     for name in extra:
         if name in others:
             msg = f"{_shown(name)} stands in extra of the spec and beside it: keep one of the two"
@@ -155,6 +164,13 @@ def signature_of(spec: AgentSpec | Mapping[str, Any] | None) -> str | None:
         {**extra, **others},
     )
     return signature
+
+
+@functools.lru_cache(maxsize=256)
+def _hint(name: str, missing: tuple[str, ...]) -> None:
+    """Say once that a name is most likely a misspelt field. It may be meant: any mapping serves."""
+    for field in difflib.get_close_matches(name, missing, n=1, cutoff=0.8):
+        logger.warning("a spec has %r, which counts as an extra: did you mean %r?", name, field)
 
 
 class FrozenDict(dict[Any, Any]):

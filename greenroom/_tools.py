@@ -40,7 +40,7 @@ class ToolDefinitionCache:
     __slots__ = ("_entries", "_load", "_max_entries")
 
     def __init__(self, load: Callable[..., Iterable[Any]], *, max_entries: int = 8) -> None:
-        check_function("load", "a function of (toolsets, **config)", load)
+        check_function("load", "a function of (toolsets, **config)", load, may_yield=True)
         if not isinstance(max_entries, int) or isinstance(max_entries, bool) or max_entries < 1:
             msg = f"max_entries must be a whole number, 1 or more, not {max_entries!r}"
             raise ValueError(msg)

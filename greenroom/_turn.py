@@ -6,23 +6,32 @@ than that, the session says no to: then the turn asks with a message.
 
 A turn must not stay held, whatever happens on the way. An exception inside `__enter__` (a Ctrl-C, a
 cancelled task) cannot know whether the turn was granted before it: so it withdraws the turn, which is
-right in both cases.
+right in both cases. One inside `__exit__` gives the turn back once more, with a notice. If that is
+struck, too, or the stack is full, the runtime's rescuer does it.
+
+An exception on *entry* to `__exit__` runs none of our code. So the name of a turn refers weakly to the
+turn itself: when the turn is garbage and its name is not over, nobody is in its block any more, and
+the session withdraws it. See `holding` for a turn that was left and is not yet garbage.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-import weakref
-from typing import TYPE_CHECKING, Any, Self
+import threading
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+from weakref import ref
 
 from greenroom.actors.errors import GreenroomError
 from greenroom.actors.runtime._loops import running_loop
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session import Session
 from greenroom.actors.session.holding import (
+    BLOCK,
     HELD,
     NAME,
     OUTER,
+    OVER,
     THREAD,
     TOKEN,
     end_out_of_order,
@@ -32,7 +41,6 @@ from greenroom.actors.session.holding import (
 from greenroom.messages import BeginTurn, DescribeSession, EndTurn
 
 if TYPE_CHECKING:
-    import asyncio
     from types import TracebackType
 
     from greenroom._room import Greenroom
@@ -64,7 +72,9 @@ class Turn:
     _agent: Any = None
     """`None`: it has not begun, or is over."""
 
-    _past: weakref.ref[Any] | None = None
+    _conversation: str | None = None
+    """For a warm turn that names no session id: what that means. `None`: the key."""
+
     _generation = 0
 
     completed = False
@@ -82,7 +92,7 @@ class Turn:
         key: str,
         spec: Any,
         signature: str | None,
-        session_id: str,
+        session_id: str | None,
         on_busy: str,
         timeout: float | None,
         ephemeral: bool,
@@ -108,6 +118,10 @@ class Turn:
         state = "not begun" if self._name is None else begun
         return f"<Turn of {self._key!r}, {state}>"
 
+    def __reduce__(self) -> NoReturn:
+        msg = f"the turn of {self._key!r} cannot be pickled or copied: it is of this process's room"
+        raise TypeError(msg)
+
     @property
     def key(self) -> str:
         """The key of the session."""
@@ -115,18 +129,16 @@ class Turn:
 
     @property
     def session_id(self) -> str:
-        """The conversation that this turn belongs to."""
-        return self._session_id
+        """The conversation that this turn belongs to. If none was named, the turn must have begun."""
+        return self._session_id or self._conversation or self._key
 
     @property
     def agent(self) -> Any:
-        """The agent. It is yours while the turn lasts; afterwards nothing here keeps it alive."""
+        """The agent. It is yours while the turn lasts: afterwards, asking for it is an error."""
         agent = self._agent
-        if agent is None and self._past is not None:
-            agent = self._past()
         if agent is None:
-            state = "has not begun: use it with 'with'" if self._name is None else "is over"
-            msg = f"the turn of {self._key!r} {state}, and has no agent"
+            begin, keep = "has not begun: use it with 'with'", "is over: keep a reference if you want it"
+            msg = f"the turn of {self._key!r} has no agent, it {begin if self._name is None else keep}"
             raise RuntimeError(msg)
         return agent
 
@@ -153,7 +165,7 @@ class Turn:
             raise RuntimeError(self._used_before())
         room, key, thread = self._room, self._key, LOCAL.state
         context = room._context
-        self._name = asked = (self._signature, self._session_id)
+        self._name = asked = (self._signature, self._session_id, ref(self))
         held: Held = [asked, context, key, thread, None, thread.held]
         self._held = held
         try:
@@ -162,6 +174,7 @@ class Turn:
             if card is not None:
                 self._mailbox = mailbox = card.mailbox
                 agent = mailbox.step(thread, begin_now, asked)
+                self._conversation = card.conversation
             if agent is not None:
                 self._agent = agent
                 self.reused = True
@@ -174,7 +187,12 @@ class Turn:
                 room.runtime._call_and_await(room._prepare, (self._agent, self), None)
             return self
         except BaseException as error:
-            self._not_entered(error)
+            try:
+                self._not_entered(error)
+            except BaseException:
+                held[NAME] = OVER
+                room.runtime.rescuer.put((self._not_entered, error))
+                raise
             raise
 
     def __exit__(
@@ -194,9 +212,12 @@ class Turn:
             self._ended(self._room._line.end(self._key, self._end(counts)), counts)
         except BaseException:
             if name is not None:
-                # A Ctrl-C, at whatever point: the turn must not stay held.
-                self._room._line.withdraw(self._key, name)
-                self._ended(None, counts)
+                try:
+                    self._give_back(counts)
+                except BaseException:
+                    self._held[NAME] = OVER
+                    self._room.runtime.rescuer.put((self._give_back, counts))
+                    raise
             raise
 
     # On an event loop.
@@ -206,15 +227,16 @@ class Turn:
             raise RuntimeError(self._used_before())
         room, key, thread = self._room, self._key, LOCAL.state
         context = room._context
-        self._name = asked = (self._signature, self._session_id)
+        self._name = asked = (self._signature, self._session_id, ref(self))
         held: Held = [asked, context, key, thread, None, innermost(HELD.get())]
         self._held = held
         try:
             card = context.cards.get(key)
             agent = None
-            if card is not None:
+            if card is not None and (card.loop is None or not card.loop.is_closed()):
                 self._mailbox = mailbox = card.mailbox
                 agent = mailbox.step(thread, begin_now, asked)
+                self._conversation = card.conversation
             if agent is not None:
                 self._agent = agent
                 self.reused = True
@@ -228,7 +250,12 @@ class Turn:
                     await prepared
             return self
         except BaseException as error:
-            self._not_entered(error)
+            try:
+                self._not_entered(error)
+            except BaseException:
+                held[NAME] = OVER
+                room.runtime.rescuer.put((self._not_entered, error))
+                raise
             raise
 
     async def __aexit__(
@@ -237,17 +264,23 @@ class Turn:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        mailbox = self._mailbox
+        name, mailbox = self._name, self._mailbox
         counts = exception_type is None and self._counts
         try:
             if mailbox is not None and self._discarded is None:
-                generation = mailbox.step(LOCAL.state, end_now, (self._name, counts))
+                generation = mailbox.step(LOCAL.state, end_now, (name, counts))
                 if generation is not None:
                     self._ended(generation, counts)
                     return
             self._ended(await self._room._line.end_async(self._key, self._end(counts)), counts)
         except BaseException:
-            self._ended(None, counts)
+            if name is not None:
+                try:
+                    self._give_back(counts)
+                except BaseException:
+                    self._held[NAME] = OVER
+                    self._room.runtime.rescuer.put((self._give_back, counts))
+                    raise
             raise
 
     # Both.
@@ -259,6 +292,7 @@ class Turn:
         card = self._room._context.cards.get(self._key)
         self._mailbox = None if card is None else card.mailbox
         self._agent = granted.agent
+        self._session_id = granted.session_id
         self.reused = granted.reused
         self.rebuild_reason = granted.rebuild_reason
 
@@ -268,6 +302,16 @@ class Turn:
             self._room._line.withdraw(self._key, self._name)
         self._ended(None, False)
 
+    def _give_back(self, counts: bool) -> None:
+        """Leaving was struck, at whatever point, or refused. What was said before does no harm."""
+        name = self._name
+        if name is not OVER:
+            end = EndTurn(
+                turn=name, completed=counts, discard=self._discarded, weight=None, insists=True
+            )
+            self._room._line.insist(self._key, end)
+        self._ended(None, counts)
+
     def _request(self, loop: asyncio.AbstractEventLoop | None, here: bool = False) -> BeginTurn:
         return BeginTurn(
             spec=self._spec,
@@ -275,11 +319,13 @@ class Turn:
             session_id=self._session_id,
             reject=self._on_busy == "reject",
             timeout=self._timeout,
-            held=tuple(held[NAME] for held in held_here(blocking=loop is None)),
+            held=held_here(blocking=loop is None),
             loop=loop,
             given=self._given,
             provisional=self._provisional,
+            caller=_who_asks(loop),
             here=here,
+            block=self._name[BLOCK],
         )
 
     def _end(self, completed: bool) -> EndTurn:
@@ -294,17 +340,21 @@ class Turn:
     def _ended(self, generation: int | None, completing: bool) -> None:
         if self._agent is None:
             return  # it was given back before
-        try:
-            self._past = weakref.ref(self._agent)
-        except TypeError:  # nothing of it can be kept without keeping it alive
-            pass
-        self._agent = None
         held = self._held
         thread, outer = held[THREAD], held[OUTER]
         if thread.held is held:
             thread.held = outer and innermost(outer)
         else:
             end_out_of_order(held)
+        self._agent = None  # last: behind a strike, this is called again
+        self._name = OVER
         if generation is not None:
             self._generation = generation
             self.completed = completing
+
+
+def _who_asks(loop: asyncio.AbstractEventLoop | None) -> str:
+    task = None if loop is None else asyncio.current_task(loop)
+    if task is not None:
+        return f"task {task.get_name()!r}"
+    return f"thread {threading.current_thread().name!r}"

@@ -18,6 +18,7 @@ import asyncio
 import concurrent.futures
 import json
 import logging
+import signal
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -64,7 +65,8 @@ def lifespan(
 ) -> Callable[[Any], AbstractAsyncContextManager[dict[str, Any]]]:
     """A lifespan that opens a room, and drains and closes it when the app ends.
 
-    The room is `request.state.room`, `websocket.state.room` and `app.state.room`. One that cannot be
+    A signal that ends the server starts the drain, and reaches the server when the room is drained. The
+    room is `request.state.room`, `websocket.state.room` and `app.state.room`. One that cannot be
     opened keeps the app from starting.
 
     Args:
@@ -95,11 +97,22 @@ def lifespan(
                 build, policy=policy, store=store, durability=durability, hooks=hooks, prepare=prepare
             )
             stack.push_async_callback(_close, room, drain)
+            signals = _handled_signals()
+            if signals:
+                await stack.enter_async_context(room.shutdown_on(*signals, deadline=drain))
             if hasattr(app, "state"):
                 setattr(app.state, name, room)
             yield {**(around or {}), name: room}
 
     return live
+
+
+def _handled_signals() -> list[signal.Signals]:
+    """The signals for which the server has a handler. None on another thread than the main one, where
+    test clients run apps: Python handles signals only there."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return [number for number in (signal.SIGTERM, signal.SIGINT) if callable(signal.getsignal(number))]
 
 
 async def _close(room: Greenroom, deadline: float) -> None:

@@ -10,7 +10,7 @@ Who sends what to whom:
     session ─────── SessionChanged, ReleaseAnswered, SessionStopped, events ────────> supervisor
     supervisor ──── ReleaseAgent, CloseSession, DrainSession … ─────────────────────> session
     slow work ───── BuildEnded, StartCommit, CommitEnded, TeardownEnded … ──────────> its session
-    session ─────── EnterStore, RecordTurn, CallLedger ─────────────────────────────> store writer
+    session ─────── EnterStore, RecordTurn, RenewConversation … ────────────────> store writer
     caller ──────── OpenSession, SweepRoom, Configure, DrainRoom, GetStats … ───────> supervisor
 """
 
@@ -40,6 +40,7 @@ from greenroom.messages._ledger import (
     RecordTurn,
     Recovered,
     RecoverSession,
+    RenewConversation,
     RenewLeases,
     StoreRequest,
 )
@@ -51,6 +52,7 @@ from greenroom.messages._session import (
     BeginTurn,
     BuildEnded,
     BuildHere,
+    CheckTurn,
     CloseSession,
     CommitEnded,
     CommitOutcome,
@@ -59,7 +61,9 @@ from greenroom.messages._session import (
     DrainSession,
     EndTurn,
     EvictAgent,
+    InterruptTurn,
     ReleaseAgent,
+    RenewSession,
     SessionRow,
     StartCommit,
     TeardownEnded,
@@ -100,6 +104,7 @@ __all__ = [
     "BuildHere",
     "Call",
     "CallLedger",
+    "CheckTurn",
     "ChildFailed",
     "CloseBooks",
     "CloseSession",
@@ -122,6 +127,7 @@ __all__ = [
     "FlushEvents",
     "GetStats",
     "HookFailure",
+    "InterruptTurn",
     "Listen",
     "Notice",
     "OpenSession",
@@ -133,7 +139,9 @@ __all__ = [
     "RecoveryFailure",
     "ReleaseAgent",
     "ReleaseAnswered",
+    "RenewConversation",
     "RenewLeases",
+    "RenewSession",
     "Request",
     "RoomStats",
     "SessionChanged",

@@ -164,7 +164,7 @@ class StoreFailure(Event):
     reason: ClassVar[Reason] = Reason.FAILURE
     session_id: str
     what: str
-    """What was to be done: `begin`, `record` or `commit`."""
+    """What was to be done: `begin`, `record`, `commit` or `renew`."""
 
     error: BaseException
 

@@ -20,6 +20,7 @@ __all__ = [
     "RecordTurn",
     "RecoverSession",
     "Recovered",
+    "RenewConversation",
     "RenewLeases",
     "StoreRequest",
 ]
@@ -48,6 +49,9 @@ class Entered:
 
     home: Any = None
     """The same of the session id that the agent was built for, if that was asked for."""
+
+    conversation: str | None = None
+    """The current conversation of the key. `None`: the store does not remember such things."""
 
 
 @message()
@@ -80,6 +84,17 @@ class RecordTurn(StoreRequest[Any]):
 
     asked: float = 0.0
     """When, on the runtime's clock."""
+
+
+@message()
+class RenewConversation(StoreRequest[str]):
+    """End the current conversation of a key, and begin another. Answered with the one before."""
+
+    session_id: str
+    """The current one, as far as is known."""
+
+    key: str
+    to: str
 
 
 @message()

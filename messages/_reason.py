@@ -25,6 +25,9 @@ class Reason(StrEnum):
     COHERENCE = "coherence"
     """Another process wrote to the session, or has taken it over."""
 
+    LOOP_CLOSED = "loop-closed"
+    """It is async, the event loop that it was built for is closed, and the next turn is on another."""
+
     RECOVERY = "recovery"
     """It was built only to commit what a room before this one left uncommitted."""
 

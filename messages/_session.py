@@ -15,12 +15,14 @@ from greenroom.messages._reason import Reason
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
 __all__ = [
     "AdoptAgent",
     "BeginTurn",
     "BuildEnded",
     "BuildHere",
+    "CheckTurn",
     "CloseSession",
     "CommitEnded",
     "CommitOutcome",
@@ -29,7 +31,9 @@ __all__ = [
     "DrainSession",
     "EndTurn",
     "EvictAgent",
+    "InterruptTurn",
     "ReleaseAgent",
+    "RenewSession",
     "SessionRow",
     "StartCommit",
     "TeardownEnded",
@@ -44,6 +48,7 @@ class TurnGranted:
     """A turn has begun: the answer to `BeginTurn`."""
 
     agent: Any
+    session_id: str
     reused: bool
     rebuild_reason: Reason | None
     """Why the session's last agent is not this one. `None` if it is, or if it is the first."""
@@ -57,7 +62,9 @@ class BeginTurn(Request[TurnGranted]):
     signature: str | None
     """`None`: any agent will do."""
 
-    session_id: str
+    session_id: str | None
+    """`None`: the current conversation of the key, when the turn begins."""
+
     reject: bool
     """Refuse at once, rather than wait, if the session is busy."""
 
@@ -73,6 +80,12 @@ class BeginTurn(Request[TurnGranted]):
 
     provisional: bool = False
     """If it is the session's first turn, the session is the first to leave until its second."""
+
+    block: Callable[[], object] | None = field(default=None, repr=False)
+    """A weak reference to the turn itself. Once it is gone, nobody is in its block any more."""
+
+    caller: str = ""
+    """Who asks, for the log: a task or a thread."""
 
     here: bool = False
     """The caller waits on a thread of its own, and builds there if an agent must be built: the answer is
@@ -111,6 +124,11 @@ class WithdrawTurn(Notice):
 
 
 @message()
+class CheckTurn(Notice):
+    """See whether the running turn still has somebody who will end it."""
+
+
+@message()
 class ReleaseAgent(Notice):
     """Let the agent go, unless it is in a turn or was used since; or, if the session has expired, end
     it. Answered to the supervisor with `ReleaseAnswered`."""
@@ -130,11 +148,21 @@ class EvictAgent(Request[bool]):
 
 
 @message()
+class InterruptTurn(Request[bool]):
+    """Tell the agent to stop what it does. True if it is in a turn."""
+
+
+@message()
 class CloseSession(Request[bool]):
     """End the session now, or when its turn ends. True if there was anything to end."""
 
     interrupt: bool
     reason: Reason
+
+
+@message()
+class RenewSession(Request[str]):
+    """End the session now, or when its turn ends, and begin another conversation: its session id."""
 
 
 @message()
@@ -175,7 +203,7 @@ class AdoptAgent(Request[None]):
 
     agent: Any
     signature: str | None
-    session_id: str
+    session_id: str | None
     weight: int | None
     loop: asyncio.AbstractEventLoop | None
 
@@ -218,6 +246,15 @@ class SessionRow:
 
     empty: bool
     """There is nothing to remember about it."""
+
+    agents: int = 0
+    """How many agents it has had, the one that it has included."""
+
+    waited_seconds: float | None = None
+    """How long the first turn in line has waited. `None`: none waits in line."""
+
+    turn_seconds: float | None = None
+    """How long the running turn has lasted, where that is known."""
 
     @property
     def dirty(self) -> bool:
@@ -265,6 +302,9 @@ class BuildEnded(Request[Any]):
 
     turn: BeginTurn | None = None
     """The turn whose caller has built."""
+
+    unclaimed: list[None] | None = field(default=None, repr=False)
+    """Emptied when the session answers for the agent. A caller that is struck cannot know that."""
 
 
 @message()

@@ -117,6 +117,8 @@ class RoomStats:
 
     cap: int | None = None
     over_cap: int = 0
+    """Sessions with an agent over the cap, which cannot be released before their turns end."""
+
     known: int = 0
     """Sessions, with an agent or without."""
 
@@ -128,7 +130,7 @@ class RoomStats:
     """Sessions with uncommitted turns."""
 
     retained: int = 0
-    """Agents kept only for a commit that failed and is tried again."""
+    """Agents retained for a commit that failed and is retried."""
 
     busy: int = 0
     """Sessions with a build, commit, release or close under way."""
@@ -147,7 +149,11 @@ class RoomStats:
     rebuilds: int = 0
     adopted: int = 0
     releases: int = 0
+    """Agents that were released: their sessions go on."""
+
     closes: int = 0
+    """Agents that were closed: their sessions are over."""
+
     commits: int = 0
     commit_failures: int = 0
     build_failures: int = 0

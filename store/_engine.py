@@ -26,16 +26,34 @@ several times as long as SQLite takes to run it, and those of the ledger are run
 lost is the conversion of results: a boolean may come as 0 or 1.
 
 Where connections come from, who waits for one and for how long: `_connect`.
+
+A fork copies connections, and a child must not use its parent's. Those to a server are left alone for
+good. Those to an SQLite file are closed in the child. SQLite asks the system for locks once for all
+connections of a process to a file, and notes in memory that it has them:
+
+    1. the child opens the file; its SQLite finds the parent's notes, and asks for no lock
+    2. the parent closes its last connection, sees no lock of anybody, and deletes the write-ahead log
+    3. the child goes on writing to the deleted log, and nobody will ever read that
+
+Closing an idle connection removes the notes and nothing else: only who has the file alone deletes the
+log, and the parent still has its lock. A connection that a thread is using at the fork cannot be closed:
+its transaction is in memory that the parent shares, and in the child SQLite's mutexes stay as that
+thread had them. So a fork waits until nobody uses one (`_store`), and whoever wants one meanwhile waits
+for the fork. Both give up after a moment. If a connection is still in use then, the child cannot use
+SQLite, and is told so.
 """
 
 from __future__ import annotations
 
 import os
+import time
+import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
 from greenroom.store._connect import connect, use_write_ahead_log
@@ -45,9 +63,17 @@ from greenroom.store._url import is_memory, parse_url, show_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy.pool import PoolProxiedConnection
+    from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
-__all__ = ["DURABILITIES", "Answer", "Engine", "check_durability", "inherited"]
+__all__ = [
+    "DURABILITIES",
+    "FORK_PACE",
+    "FORK_PATIENCE",
+    "Answer",
+    "Engine",
+    "check_durability",
+    "inherited",
+]
 
 DURABILITIES = ("full", "normal", "off")
 """What a store can be asked for. It writes with "off" as it does with "normal"."""
@@ -62,6 +88,9 @@ _DURABLE = {
 
 _Compiled = tuple[str, dict[str, Any]]
 """A statement's text, and its parameters by name with their defaults."""
+
+FORK_PATIENCE, FORK_PACE = 1.0, 0.0005
+"""How many seconds a fork waits until no thread uses SQLite, and how often it looks."""
 
 inherited: list[object] = []
 """What has connections of a parent process. It is kept for good: closing them is its business."""
@@ -94,6 +123,12 @@ class Answer:
 class Engine:
     """The database behind a store."""
 
+    forking: ClassVar[bool] = False
+    """Whether a thread is about to fork."""
+
+    sqlite_is_lost: ClassVar[bool] = False
+    """Whether this process was forked while a thread was using SQLite."""
+
     def __init__(self, url: str, *, durability: str = "full") -> None:
         self.durability = check_durability(durability)
         parsed = parse_url(url)
@@ -115,6 +150,16 @@ class Engine:
         self._compiled: dict[sa.ClauseElement, _Compiled] = {}
         self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, self.dialect.loaded_dbapi.Error)
         """What a database raises, through SQLAlchemy or past it."""
+        self._entries: weakref.WeakSet[ConnectionPoolEntry] = weakref.WeakSet()
+        """Of the pools of SQLite, whose connections a forked child closes."""
+        if self.dialect.name == "sqlite":
+            entries = self._entries
+
+            def note(_raw: Any, entry: ConnectionPoolEntry) -> None:
+                entries.add(entry)
+
+            for engine in set(self._engines):
+                event.listen(engine, "connect", note)
         if self.path is not None:
             try:
                 with self.connected(self.writer) as connection:
@@ -216,6 +261,11 @@ class Engine:
         """Raise if the store is closed."""
         if self.closed:
             raise self._closed_error()
+        if Engine.sqlite_is_lost and self.dialect.name == "sqlite":
+            raise StoreUnavailable(
+                f"{self.url} cannot be used here: the parent process was in the middle of a transaction "
+                "when it forked, and SQLite does not survive that. Fork earlier, or spawn a process"
+            )
 
     def unavailable(self, error: Exception) -> StoreError:
         """The error of ours for one of the database's."""
@@ -243,10 +293,25 @@ class Engine:
             for engine in self._engines:
                 engine.pool.dispose()
 
-    def after_fork(self) -> None:
+    @staticmethod
+    def let_fork() -> None:
+        """Wait while a thread forks. Not for long: it may be this one, in what a fork calls."""
+        deadline = time.monotonic() + FORK_PATIENCE
+        while Engine.forking and time.monotonic() < deadline:
+            time.sleep(FORK_PACE)
+
+    def in_use(self) -> bool:
+        """Whether a thread uses a connection of SQLite."""
+        return any(entry.in_use for entry in list(self._entries))
+
+    def after_fork(self, *, idle: bool) -> None:
         """Leave the parent's connections to the parent. A database in memory was copied with us."""
         if self.is_memory:
             return
+        if idle:
+            for entry in list(self._entries):
+                entry.close()
+        self._entries.clear()
         for engine in self._engines:
             inherited.append(engine.pool)
             engine.dispose(close=False)
@@ -265,6 +330,8 @@ class Connected:
         self._source = source
 
     def __enter__(self) -> PoolProxiedConnection:
+        if Engine.forking:
+            Engine.let_fork()
         self._engine.check_open()
         try:
             self._connection = self._source.raw_connection()

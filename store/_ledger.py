@@ -14,7 +14,7 @@ from sqlalchemy import bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 from greenroom.store._rows import SessionRow
-from greenroom.store._tables import NOW, SECONDS, rooms, sessions
+from greenroom.store._tables import NOW, SECONDS, conversations, rooms, sessions
 
 _NAMES = tuple(column.name for column in sessions.c if column.name != "last_position")
 
@@ -56,9 +56,10 @@ _taken = (
         free_at=None,
     )
 )
+CONVERSATION = sa.select(conversations.c.session_id).where(conversations.c.key == _key)
 _LEASE_COLUMNS = (
     _s.session_id, _s.key, _s.owner, _s.epoch, _s.version, _s.ended,
-    _s.generation, _s.committed, _s.intended,
+    _s.generation, _s.committed, _s.intended, sa.func.coalesce(CONVERSATION.scalar_subquery(), _key),
 )  # fmt: skip
 
 TAKE = _taken.where(_free).returning(*_LEASE_COLUMNS)
@@ -139,6 +140,8 @@ ORPHANS = (
 )
 
 
+END = sa.update(sessions).where(_s.session_id == _sid, _s.ended.is_(None)).values(ended=NOW)
+
 _INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 _entered: dict[str, Any] = {
     "expires": NOW + _ttl,
@@ -152,6 +155,19 @@ CREATE: dict[str, sa.ClauseElement] = {
     .values(session_id=_sid, key=_key, source=bindparam("a_source", None, type_=sa.Text()))
     .on_conflict_do_nothing()
     for dialect, insert in _INSERTS.items()
+}
+_renewed: dict[str, Any] = {
+    dialect: insert(conversations).values(key=_key, session_id=_sid)
+    for dialect, insert in _INSERTS.items()
+}
+RENEW: dict[str, sa.ClauseElement] = {
+    dialect: insert.on_conflict_do_update(
+        index_elements=[conversations.c.key], set_={"session_id": _sid}
+    )
+    for dialect, insert in _renewed.items()
+}
+RENEW_UNLESS_THERE: dict[str, Any] = {
+    dialect: insert.on_conflict_do_nothing() for dialect, insert in _renewed.items()
 }
 ENTER: dict[str, sa.ClauseElement] = {
     dialect: insert(rooms)

@@ -20,11 +20,13 @@ from sqlalchemy.exc import DatabaseError
 from greenroom.store._engine import Engine
 from greenroom.store._errors import UnknownSession
 from greenroom.store._rows import RoomRow, StoreInfo
-from greenroom.store._tables import NOW, messages, rooms, schema, sessions
+from greenroom.store._tables import NOW, conversations, messages, rooms, schema, sessions
 from greenroom.store._transfer import Transfer
 from greenroom.store._url import is_memory, parse_url
 
 __all__ = ["Maintenance", "is_there"]
+
+TABLES = (sessions, messages, conversations, rooms)
 
 MOST = 100
 """Problems of one kind that are listed. Whoever has more has seen enough."""
@@ -34,9 +36,7 @@ DIRTY = sessions.c.generation > sessions.c.committed
 IN_ORDER = (messages.c.session_id, messages.c.position)
 SIZE = {
     "sqlite": "(SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)",
-    "postgresql": " + ".join(
-        f"pg_total_relation_size('{table.name}')" for table in (sessions, messages, rooms)
-    ),
+    "postgresql": " + ".join(f"pg_total_relation_size('{table.name}')" for table in TABLES),
 }
 """Bytes, as each database counts them."""
 
@@ -117,9 +117,7 @@ class Maintenance(Transfer):
             # find it without a time limit.
             connection.detach()
             connection.exec_driver_sql("SET statement_timeout = 0")
-            connection.exec_driver_sql(
-                f"VACUUM (ANALYZE) {sessions.name}, {messages.name}, {rooms.name}"
-            )
+            connection.exec_driver_sql(f"VACUUM (ANALYZE) {', '.join(table.name for table in TABLES)}")
 
 
 def is_there(url: str) -> bool:

@@ -12,6 +12,7 @@ look itself, and our own writes change it too.
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 from collections import deque
 from pathlib import Path
@@ -21,11 +22,17 @@ from greenroom.store._errors import CannotPeek
 from greenroom.store._tables import sessions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from greenroom.store._engine import Engine
 
 __all__ = ["Peeker"]
 
 _MOST_IDLE = 16
+
+_connect = functools.partial(
+    sqlite3.connect, uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
+)
 
 _QUERY = f"SELECT version, ended FROM {sessions.name} WHERE session_id = ?"
 
@@ -33,61 +40,73 @@ _QUERY = f"SELECT version, ended FROM {sessions.name} WHERE session_id = ?"
 class Peeker:
     """Looks at versions. Only where the database is an SQLite file."""
 
-    __slots__ = ("_engine", "_idle")
+    __slots__ = ("_engine", "_idle", "_opened")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._idle: deque[sqlite3.Connection] = deque()
+        self._opened: set[sqlite3.Connection] = set()
+        """Those that are idle, and those that a thread looks with."""
 
     def peek(self, session_id: str) -> tuple[int, bool] | None:
         """The version, and whether it is ended. `None` if there is no such session."""
+        if self._engine.forking:
+            self._engine.let_fork()
         try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self._open()
-        try:
-            rows = connection.execute(_QUERY, (session_id,)).fetchall()
-        except UnicodeEncodeError:  # no session can have such an id
-            rows = []
-        except sqlite3.Error as error:
-            connection.close()
-            raise CannotPeek(f"the store {self._engine.url} cannot be looked at: {error}") from error
-        self._keep(connection)
-        if not rows:
-            return None
-        version, ended = rows[0]
-        return version, ended is not None
+            return self._peek(session_id, iter(self._idle.pop, None))
+        except IndexError:  # none is idle
+            return self._peek(session_id, self._opening())
 
-    def _open(self) -> sqlite3.Connection:
-        self._engine.check_open()
-        if self._engine.path is None:
-            raise CannotPeek(f"no look at {self._engine.url} is sure not to wait: ask session()")
+    def _peek(
+        self, session_id: str, connections: Iterator[sqlite3.Connection]
+    ) -> tuple[int, bool] | None:
+        rows: list[tuple[int, str | None]] = []
         try:
-            return sqlite3.connect(
-                # Not mode=ro: a reader needs to write to the index of the log.
-                Path(self._engine.path).as_uri() + "?mode=rw",
-                uri=True,
-                timeout=0.0,
-                isolation_level=None,
-                check_same_thread=False,
-            )
+            # A step of a loop: no signal comes between that and the `try`, so that none is lost.
+            for connection in connections:
+                try:
+                    self._opened.add(connection)
+                    try:
+                        rows = connection.execute(_QUERY, (session_id,)).fetchall()
+                    except UnicodeEncodeError:  # no session can have such an id
+                        pass
+                    idle = self._idle
+                    if len(idle) >= _MOST_IDLE:
+                        self._close(connection)
+                        break
+                except BaseException:
+                    connection.close()
+                    self._opened.discard(connection)
+                    raise
+                idle.append(connection)  # no call between the `try` and this one
+                break
         except sqlite3.Error as error:
             raise CannotPeek(f"the store {self._engine.url} cannot be looked at: {error}") from error
-
-    def _keep(self, connection: sqlite3.Connection) -> None:
-        idle = self._idle
-        if len(idle) >= _MOST_IDLE:
-            connection.close()
-            return
-        idle.append(connection)
         # 1. we look at a session  2. the store is closed, and with it all that is idle  3. we come back.
         if self._engine.closed:
             self.close()
+        return (rows[0][0], rows[0][1] is not None) if rows else None
+
+    def _opening(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own, opened by the step of a loop."""
+        self._engine.check_open()
+        if self._engine.path is None:
+            raise CannotPeek(f"no look at {self._engine.url} is sure not to wait: ask session()")
+        # Not mode=ro: a reader needs to write to the index of the log.
+        return map(_connect, (Path(self._engine.path).as_uri() + "?mode=rw",))
+
+    def _close(self, connection: sqlite3.Connection) -> None:
+        connection.close()
+        self._opened.discard(connection)
+
+    def in_use(self) -> bool:
+        """Whether a thread looks."""
+        return len(self._opened) > len(self._idle)
 
     def close(self) -> None:
         """Close what is idle. Who is looking closes after that."""
-        while True:
-            try:
-                self._idle.pop().close()
-            except IndexError:
-                return
+        try:
+            for connection in iter(self._idle.pop, None):
+                self._close(connection)
+        except IndexError:  # all are closed
+            return

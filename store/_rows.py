@@ -91,6 +91,8 @@ class LeaseRow:
     generation: int
     committed: int
     intended: int
+    conversation: str
+    """The current conversation of the key under which it was to be taken."""
     wait: float | None
     """If it is not held: in how many seconds it may be free. `None` if nobody can tell: the caller's own
     room is in a turn of it, under another key."""

@@ -186,9 +186,17 @@ _LEDGER_2 = (
     )""",
 )
 
+_CONVERSATIONS_3 = (
+    """CREATE TABLE greenroom_conversations (
+        key {ordered_text} NOT NULL PRIMARY KEY,
+        session_id TEXT NOT NULL
+    )""",
+)
+
 MIGRATIONS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"sqlite": _TABLES_1 + _TRIGGERS_1_SQLITE, "postgresql": _TABLES_1 + _TRIGGERS_1_POSTGRESQL},
     {"sqlite": _LEDGER_2, "postgresql": _LEDGER_2},
+    {"sqlite": _CONVERSATIONS_3, "postgresql": _CONVERSATIONS_3},
 )
 """By the version that they start from, the statements for each database."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
@@ -11,16 +12,24 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from greenroom.store._content import ROLE_LENGTH, check_name, decode, encode
-from greenroom.store._engine import Engine, inherited
+from greenroom.store._engine import FORK_PACE, FORK_PATIENCE, Engine, inherited
 from greenroom.store._errors import Fenced, SessionExists, SessionInUse, UnknownSession
-from greenroom.store._ledger import CREATE, LOCK, OWNER_IS_ALIVE, SESSION_COLUMNS, session_row
+from greenroom.store._ledger import (
+    CONVERSATION,
+    CREATE,
+    END,
+    LOCK,
+    OWNER_IS_ALIVE,
+    SESSION_COLUMNS,
+    session_row,
+)
 from greenroom.store._maintenance import Maintenance
 from greenroom.store._own_writes import OwnWrites
 from greenroom.store._peek import Peeker
 from greenroom.store._pending import Threads, soon
 from greenroom.store._rows import Message
 from greenroom.store._schema import upgrade
-from greenroom.store._tables import NOW, messages, sessions
+from greenroom.store._tables import messages, sessions
 from greenroom.store._transaction import Transaction
 
 if TYPE_CHECKING:
@@ -60,11 +69,6 @@ _SET_SOURCE = (
     .where(sessions.c.session_id == _sid, sessions.c.source.is_(None))
     .values(source=bindparam("a_source"))
 )
-_END = (
-    sa.update(sessions)
-    .where(sessions.c.session_id == _sid, sessions.c.ended.is_(None))
-    .values(ended=NOW)
-)
 _USE = (
     sa.select(
         sessions.c.owner,
@@ -87,22 +91,22 @@ class Store(Maintenance):
 
     def __init__(self, url: str, *, durability: str = "full") -> None:
         self._engine = Engine(url, durability=durability)
-        self._own_writes = OwnWrites()
-        self._own_writes_done = OwnWrites()
         try:
+            self._own_writes = OwnWrites()
+            self._own_writes_done = OwnWrites()
             upgrade(self._engine)
+            self._peeker = Peeker(self._engine)
+            self._threads = Threads()
+            _stores.add(self)
         except BaseException:
             self._engine.close()
             raise
-        self._peeker = Peeker(self._engine)
-        self._threads = Threads()
         self.url = self._engine.url
         """Where it is, without secrets."""
         self.durability = self._engine.durability
         """What a write waits for, if it does not say so itself."""
         self.can_peek = self._engine.path is not None
         """Whether `peek()` works for this database."""
-        _stores.add(self)
 
     # Transcripts
 
@@ -178,13 +182,19 @@ class Store(Maintenance):
         with self._engine.connected(self._engine.reader) as connection:
             return self._row(connection, session_id)
 
+    def conversation(self, key: str) -> str:
+        """The session id of a key's current conversation: the key itself, until `room.renew(key)`."""
+        with self._engine.connected(self._engine.reader) as connection:
+            found = self._engine.run(connection, CONVERSATION, {"a_key": check_name("key", key)})
+            return str(found.value() or key)
+
     def end_session(self, session_id: str, *, fence: Fence | None = None) -> SessionRow:
         """Note that a session is over. Again is fine: the first time counts."""
         check_name("session_id", session_id)
         with self._own_write(session_id) as own, self._engine.writing() as connection:
             _, ended = self._lock(connection, session_id, fence)
             if not ended:
-                self._engine.run(connection, _END, {"sid": session_id})
+                self._engine.run(connection, END, {"sid": session_id})
             else:
                 own.clear()
             return self._row(connection, session_id)
@@ -260,6 +270,7 @@ class Store(Maintenance):
     append_soon = soon(append)
     messages_soon = soon(messages)
     session_soon = soon(session)
+    conversation_soon = soon(conversation)
     end_session_soon = soon(end_session)
     delete_session_soon = soon(delete_session)
     sessions_soon = soon(sessions)
@@ -322,8 +333,13 @@ class Store(Maintenance):
         self._engine.close()
         self._peeker.close()
 
-    def _after_fork(self) -> None:
-        self._engine.after_fork()
+    def _in_use(self) -> bool:
+        return self._engine.in_use() or self._peeker.in_use()
+
+    def _after_fork(self, idle: bool) -> None:
+        self._engine.after_fork(idle=idle)
+        if idle:
+            self._peeker.close()
         inherited.append(self._peeker)
         self._peeker = Peeker(self._engine)
         self._threads = Threads()
@@ -350,10 +366,37 @@ def open_store(url: str, *, durability: str = "full") -> Store:
 _stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
-def _after_fork() -> None:
+def _in_use() -> bool:
+    """Whether a thread uses SQLite."""
+    try:
+        return any(store._in_use() for store in list(_stores))
+    except RuntimeError:
+        return True  # another thread has opened a store or a connection meanwhile
+
+
+def _before_fork() -> None:
+    """Wait until no thread uses SQLite: see `_engine`."""
+    Engine.forking = True
+    deadline = time.monotonic() + FORK_PATIENCE
+    while _in_use() and time.monotonic() < deadline:
+        time.sleep(FORK_PACE)
+
+
+def _after_fork_in_parent() -> None:
+    Engine.forking = False
+
+
+def _after_fork_in_child() -> None:
+    Engine.forking = False
+    idle = not _in_use()
+    Engine.sqlite_is_lost |= not idle
     for store in list(_stores):
-        store._after_fork()
+        store._after_fork(idle)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

@@ -15,7 +15,17 @@ from sqlalchemy.sql.functions import FunctionElement
 if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
 
-__all__ = ["CLOCK", "NOW", "SECONDS", "messages", "metadata", "rooms", "schema", "sessions"]
+__all__ = [
+    "CLOCK",
+    "NOW",
+    "SECONDS",
+    "conversations",
+    "messages",
+    "metadata",
+    "rooms",
+    "schema",
+    "sessions",
+]
 
 CLOCK = {
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
@@ -85,6 +95,14 @@ messages = sa.Table(
     sa.Column("content", sa.Text, nullable=False),
     sa.Column("created", sa.Double, nullable=False),
 )
+
+conversations = sa.Table(
+    "greenroom_conversations",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("session_id", sa.Text, nullable=False),
+)
+"""The current conversation of each key that was renewed. That of any other is named like the key."""
 
 rooms = sa.Table(
     "greenroom_rooms",

@@ -88,7 +88,7 @@ class Transaction:
         row = self._run(sql.TAKE_FROM_THE_DEAD, **values).row()
         if row is not None:
             return _lease(row, held=True)
-        *lease, wait, mine = self._run(sql.LOOK, sid=session_id, an_owner=owner).rows[0]
+        *lease, wait, mine = self._run(sql.LOOK, **values).rows[0]
         return _lease(tuple(lease), held=False, wait=None if mine else max(0.0, wait))
 
     def pin(self, session_id: str, *, owner: str, epoch: int) -> bool:
@@ -110,6 +110,19 @@ class Transaction:
         """Give back a session that one may have taken without being told. Whatever its epoch is."""
         values = {"sid": session_id, "a_key": key, "an_owner": owner}
         return self._run(sql.DISCLAIM, **values).count == 1
+
+    # Conversations
+
+    def renew(self, key: str, *, session_id: str) -> str:
+        """End the current conversation of a key, and make `session_id` the current one. Returns the one
+        before. Again changes nothing: the one that is current stays so."""
+        check_name("key", key)
+        check_name("session_id", session_id)
+        before: str = self._run(sql.CONVERSATION, a_key=key).value() or key
+        if before != session_id:
+            self._run(sql.END, sid=before)
+            self._run(sql.RENEW[self._engine.dialect.name], a_key=key, sid=session_id)
+        return before
 
     # Generations
 
@@ -186,7 +199,7 @@ class Transaction:
 
 
 def _lease(row: tuple[Any, ...], *, held: bool, wait: float | None = None) -> LeaseRow:
-    session_id, key, owner, epoch, version, ended, generation, committed, intended = row
+    session_id, key, owner, epoch, version, ended, generation, committed, intended, conversation = row
     return LeaseRow(
         session_id=session_id,
         key=key,
@@ -198,5 +211,6 @@ def _lease(row: tuple[Any, ...], *, held: bool, wait: float | None = None) -> Le
         generation=generation,
         committed=committed,
         intended=intended,
+        conversation=conversation,
         wait=wait,
     )

@@ -1,14 +1,16 @@
 """A whole store as a stream of records, and back: to move it, to keep a copy, to read it elsewhere.
 
 A record is a flat dict that JSON can hold. `{"kind": "session", …}` holds a session with its ledger, and
-its messages follow as `{"kind": "message", …}`, in order. Promised:
+its messages follow as `{"kind": "message", …}`, in order. Behind all of them, `{"kind": "conversation",
+…}` names the current conversation of a key that was renewed. Promised:
 
 - `export` is one consistent snapshot, however long it takes and whoever writes meanwhile, ordered by
   session, in constant memory.
 - What is exported and imported again is equal to what was there, but for leases: who owned a session
   is a fact about rooms that are not here.
 - `import_` takes a session with all its messages or not at all. One that is there already is refused and
-  left as it is; so is a record in which anything is missing, unknown or impossible.
+  left as it is; so is a record in which anything is missing, unknown or impossible. A key that has a
+  current conversation already keeps it.
 
 Content travels as it is stored, as text with its format: a message that nobody can read (a foreign
 program wrote it) is exported like any other. `import_` refuses it.
@@ -30,7 +32,8 @@ import sqlalchemy as sa
 
 from greenroom.store._content import ID_LENGTH, ROLE_LENGTH, is_storable
 from greenroom.store._errors import SessionExists
-from greenroom.store._tables import messages, sessions
+from greenroom.store._ledger import RENEW_UNLESS_THERE
+from greenroom.store._tables import conversations, messages, sessions
 
 if TYPE_CHECKING:
     from greenroom.store._engine import Engine
@@ -88,7 +91,7 @@ class Transfer:
         with self._engine.read(unhurried=True) as connection:
             whole = sum(
                 connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-                for table in (sessions, messages)
+                for table in (sessions, messages, conversations)
             )
             done = 0
             with closing(_merged(connection)) as records:
@@ -110,12 +113,17 @@ class Transfer:
         called after each transaction with the number of records so far.
         """
         written = added = 0
-        for batch in _batches(transcripts(records)):
+        renewed: list[Record] = []
+        for batch in _batches(transcripts(records, renewed)):
             _write(self._engine, batch)
             written += len(batch)
             added += sum(len(transcript.messages) for transcript in batch)
             if progress is not None:
                 progress(written + added, None)
+        if renewed:
+            with self._engine.write() as connection:
+                values = [{"a_key": record["key"], "sid": record["session_id"]} for record in renewed]
+                connection.execute(RENEW_UNLESS_THERE[connection.dialect.name], values)
         return written, added
 
 
@@ -142,6 +150,9 @@ def _merged(connection: sa.Connection) -> Generator[Record]:
             (_message(row) for row in inner.mappings()),
             key=itemgetter("session_id"),  # where it is the same, the session comes first
         )
+    by_key = sa.select(conversations).order_by(conversations.c.key)
+    with connection.execute(by_key, execution_options=page) as renewed:
+        yield from ({"kind": "conversation", **row} for row in renewed.mappings())
 
 
 def _message(row: sa.RowMapping) -> Record:
@@ -247,15 +258,18 @@ def _rules(table: sa.Table, *without: str) -> dict[str, Rule]:
 
 SESSION = _rules(sessions, "owner", "epoch", "free_at")
 MESSAGE = _rules(messages, "id")
-KINDS = {"session": SESSION, "message": MESSAGE}
+KINDS = {"session": SESSION, "message": MESSAGE, "conversation": _rules(conversations)}
 
 
-def transcripts(records: Iterable[Mapping[str, Any]]) -> Iterator[Transcript]:
+def transcripts(
+    records: Iterable[Mapping[str, Any]], renewed: list[Record] | None = None
+) -> Iterator[Transcript]:
     """Check records one by one and gather those of each session. `BadRecord` at the first wrong one.
+    What is current of the keys that were renewed goes into `renewed`.
 
-    >>> list(transcripts([{"kind": "memo"}]))
+    >>> list(transcripts([{"kind": "x"}]))
     Traceback (most recent call last):
-    greenroom.store._transfer.BadRecord: record 1: its kind is 'memo', not "session" or "message"
+    greenroom.store._transfer.BadRecord: record 1: its kind is 'x', not session, message or conversation
     """
     current: Transcript | None = None
     for number, record in enumerate(records, 1):
@@ -264,6 +278,9 @@ def transcripts(records: Iterable[Mapping[str, Any]]) -> Iterator[Transcript]:
             if current is not None:
                 yield _whole_transcript(current)
             current = Transcript(number=number, session=values)
+        elif kind == "conversation":
+            if renewed is not None:
+                renewed.append(values)
         else:
             _add(current, number, values)
     if current is not None:
@@ -277,7 +294,7 @@ def _checked(number: int, record: Any) -> tuple[str, Record]:
     kind = values.pop("kind", None)
     rules = KINDS.get(kind) if isinstance(kind, str) else None
     if rules is None:
-        raise BadRecord(number, f'its kind is {_shown(kind)}, not "session" or "message"')
+        raise BadRecord(number, f"its kind is {_shown(kind)}, not session, message or conversation")
     if missing := [name for name in rules if name not in values]:
         raise BadRecord(number, f"this {kind} has no {missing[0]}")
     if unknown := sorted(set(values) - set(rules)):

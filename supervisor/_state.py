@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from greenroom.supervisor.counters import Counters
 from greenroom.supervisor.draining import Draining
@@ -28,3 +28,15 @@ class SupervisorState:
         """Who waits for the room to settle."""
         self.restarts: dict[str, tuple[float, ...]] = {}
         """When sessions were restarted, as `RestartPolicy` remembers it."""
+
+    def rare(self) -> tuple[Any, ...]:
+        """What there is only while somebody listens or waits, or the room is drained."""
+        listeners = self.listeners
+        return listeners, listeners.announcers, self.requests.sweeps, self.settling, self.draining
+
+    def forget_rare(self) -> None:
+        """Nobody did, and it was not."""
+        self.listeners.announcers.clear()
+        self.requests.sweeps.clear()
+        self.settling.clear()
+        self.draining.begin_anew()

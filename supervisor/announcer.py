@@ -7,11 +7,11 @@ next event. One that is hopelessly slow loses the oldest events, and that is cou
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors import Actor, RuntimeClosed
+from greenroom.actors.runtime._logging import get_log
 from greenroom.messages import Call, Event, FlushEvents
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Announcer"]
 
-logger = logging.getLogger("greenroom.supervisor")
+logger = get_log("greenroom.supervisor")
 
 MOST = 100_000
 """How many events are kept for a listener that does not keep up."""
@@ -50,6 +50,18 @@ class Announcer(Actor):
     def on_start(self) -> None:
         """Go on where the one before us has failed."""
         self._go_on()
+
+    can_restore = True
+
+    def save(self) -> tuple[Any, ...]:
+        """How many events there were, and not which: there may be very many."""
+        return self._events, len(self._events), self._called, [*self._flushing], self.dropped
+
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        """Put it back."""
+        self._events, count, self._called, self._flushing, self.dropped = saved
+        while len(self._events) > count:
+            self._events.pop()
 
     def on_event(self, event: Event) -> None:
         """Take an event."""

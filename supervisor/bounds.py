@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from greenroom.actors.runtime._logging import get_log
 from greenroom.messages import Reason
 from greenroom.supervisor._meter import BLIND, budget_bytes, memory_limit
 from greenroom.supervisor.eviction import Expiry, MemoryBound, Residents
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bounds"]
 
-logger = logging.getLogger("greenroom.supervisor")
+logger = get_log("greenroom.supervisor")
 
 
 class Bounds:

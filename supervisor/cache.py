@@ -20,7 +20,6 @@ and with whoever waits for an answer. The order is read from the cards.
 from __future__ import annotations
 
 import dataclasses
-import logging
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from greenroom import messages
@@ -28,6 +27,8 @@ from greenroom.actors import Actor, RestartPolicy, RuntimeClosed
 from greenroom.actors.errors import RoomClosed
 from greenroom.actors.runtime._answers import ask_and_hear
 from greenroom.actors.runtime._calls import check_wait
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._saving import Saved, put_back, take_down
 from greenroom.actors.session import Session
 from greenroom.actors.session._session_state import SessionState
 from greenroom.actors.session.card import Card, cached_keys
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CacheSupervisor"]
 
-logger = logging.getLogger("greenroom.supervisor")
+logger = get_log("greenroom.supervisor")
 
 T = TypeVar("T")
 
@@ -76,6 +77,7 @@ class CacheSupervisor(Actor):
         self._state = state = SupervisorState(context) if state is None else state
         self._counters, self._listeners = state.counters, state.listeners
         self._requests, self._draining = state.requests, state.draining
+        self._meter = meter
         self._bounds = Bounds(context, meter, self._requests)
         self._settling = Settling(context, state.settling)
         self._looking = False
@@ -94,9 +96,39 @@ class CacheSupervisor(Actor):
         """Set the timers; after a restart, learn from the cards how the sessions are."""
         self._set_sweeper()
         self._say_whether_warm()
-        if not self._restarted:
-            return
-        logger.warning("The supervisor was restarted: it reads %s cards", len(self._context.cards))
+        if self._restarted:
+            logger.warning("The supervisor was restarted: it reads %s cards", len(self._context.cards))
+            self._learn()
+
+    can_restore = True
+
+    def save(self) -> tuple[bool, Saved, Saved]:
+        """What cannot be learned from the cards, but for the requests: they are made again. Most of the
+        time there is nothing but the counters."""
+        state = self._state
+        counters, waiting = state.counters, state.requests.sweeps or state.settling
+        rare: Saved = []
+        if waiting or state.listeners.announcers or state.draining.progress is not None:
+            rare = take_down(state.rare())
+        return self._giving_back, take_down((counters.counts, counters.reasons)), rare
+
+    def restore(self, saved: tuple[bool, Saved, Saved]) -> None:
+        """Put it back, learn the rest from the cards, and stop a session that nobody was told of."""
+        self._giving_back, counted, rare = saved
+        put_back(counted)
+        if rare:
+            put_back(rare)
+        else:
+            self._state.forget_rare()
+        self._bounds = Bounds(self._context, self._meter, self._requests)
+        self._settling = Settling(self._context, self._state.settling)
+        known = {card.mailbox for card in list(self._context.cards.values())}
+        for child, ref in list(self.actor_inbox.children.items()):
+            if child not in known and issubclass(ref.actor_class, Session):
+                ref.stop(block=False)
+        self._learn()
+
+    def _learn(self) -> None:
         self._bounds.learn()
         self._requests.ask_again()
         self._set_drain_timers()
@@ -166,7 +198,7 @@ class CacheSupervisor(Actor):
             msg = f"session {key!r} begins no turn any more: the room is drained, or being drained"
             raise RoomClosed(msg, key)
         if card is not None:
-            self._forget(key)
+            self._forget(key, card)
         card = Card()
         card.ref = self.start_child(Session, context, key, card)
         card.mailbox = card.ref.actor_inbox
@@ -195,10 +227,10 @@ class CacheSupervisor(Actor):
         """It is no more."""
         card = self._context.cards.get(message.key)
         if card is not None and card.ref is message.ref:
-            self._forget(message.key)
+            self._forget(message.key, card)
+            self.runtime.send(self._context.cards.pop, message.key)
 
-    def _forget(self, key: str) -> None:
-        card = self._context.cards.pop(key)
+    def _forget(self, key: str, card: Card) -> None:
         self._counters.counts["hits"] += card.hits
         self._state.restarts.pop(key, None)
         self._bounds.forget(key)
@@ -404,15 +436,7 @@ class CacheSupervisor(Actor):
 
     def _on_a_worker(self, count: Callable[..., T], what: Any) -> T:
         """Answer with what is counted on a worker: it would be too long for a handler."""
-        reply = self.defer_reply()
-
-        def answer(done: Future[T]) -> None:
-            try:
-                reply.set(done.get())
-            except BaseException as error:
-                reply.set_exception(error)
-
-        self.runtime.submit(count, what, name="count").on_done(answer)
+        self.runtime.submit(count, what, name="count").on_done(self.defer_reply().pass_on)
         return LATER
 
     def configure(self, /, **changes: Any) -> Policy:

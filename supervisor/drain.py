@@ -39,26 +39,27 @@ class DrainProgress:
         self.deadline = deadline
         """When its time is over."""
         self.pending = set(keys)
-        self._committed: list[str] = []
-        self._failed: list[str] = []
-        self._abandoned: list[str] = []
+        # Sets, and the key leaves `pending` last: what is heard twice, behind a strike, counts once.
+        self._committed: set[str] = set()
+        self._failed: set[str] = set()
+        self._abandoned: set[str] = set()
         self._problems: dict[str, str] = {}
 
     def drained(self, message: SessionDrained) -> None:
         """A session has done what it could."""
         if message.key not in self.pending:
             return
-        self.pending.discard(message.key)
         if message.committed:
-            self._committed.append(message.key)
+            self._committed.add(message.key)
         if message.abandoned:
-            self._abandoned.append(message.key)
+            self._abandoned.add(message.key)
         elif message.left or message.problem is not None:
-            self._failed.append(message.key)
+            self._failed.add(message.key)
         if message.problem is not None or message.left:
             problem = message.problem or "nobody could be asked to commit"
             left = f" ({message.left} turns are uncommitted)" if message.left else ""
             self._problems[message.key] = problem + left
+        self.pending.discard(message.key)
 
     def gone(self, key: str) -> None:
         """A session had nothing to do, and is no more."""
@@ -71,7 +72,7 @@ class DrainProgress:
         return DrainReport(
             committed=tuple(sorted(self._committed)),
             failed=tuple(sorted(self._failed)),
-            abandoned=tuple(sorted([*self._abandoned, *self.pending])),
+            abandoned=tuple(sorted(self._abandoned | self.pending)),
             problems=dict(sorted(self._problems.items())),
             seconds=now - self.began,
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
+from greenroom.actors.runtime._logging import get_log
 from greenroom.messages import DrainSession
 from greenroom.supervisor._deliver import deliver
 from greenroom.supervisor.drain import ABANDON, ANSWER, FORCE, STAGES, DrainProgress
@@ -16,15 +16,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Draining"]
 
-logger = logging.getLogger("greenroom.supervisor")
+logger = get_log("greenroom.supervisor")
 
 
 class Draining:
     """Ends everything, in time, and reports. It outlives a crash of the supervisor."""
 
+    __slots__ = ("_context", "_waiting", "answered", "progress", "report")
+
     def __init__(self, context: RoomContext) -> None:
         self._context = context
-        self._waiting: list[Reply] = []
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """The room is not drained."""
+        self._waiting: tuple[Reply, ...] = ()
         self.progress: DrainProgress | None = None
         """`None`: the room is not drained."""
         self.report: DrainReport | None = None
@@ -90,12 +96,13 @@ class Draining:
 
     def wait(self, reply: Reply) -> None:
         """Answer with the report."""
-        self._waiting.append(reply)
+        self._waiting = (*self._waiting, reply)
 
     def answer(self) -> None:
         """Answer everybody who waits, if there is a report."""
         if self.report is None:
             return
         self.answered = True
-        while self._waiting:
-            self._waiting.pop(0).set(self.report)
+        waiting, self._waiting = self._waiting, ()
+        for reply in waiting:
+            reply.set(self.report)

@@ -17,40 +17,42 @@ __all__ = ["Listeners"]
 class Listeners:
     """The listeners of a room, by number. They outlive a crash of the supervisor."""
 
+    __slots__ = ("_number", "announcers")
+
     def __init__(self) -> None:
         self._number = 0
-        self._announcers: dict[int, tuple[ActorRef[Announcer], bool]] = {}
+        self.announcers: dict[int, tuple[ActorRef[Announcer], bool]] = {}
         """Each, and whether it wants to hear of warm turns."""
 
     @property
     def hear_of_hits(self) -> bool:
         """Whether any of them wants to hear of warm turns."""
-        return any(hits for _, hits in self._announcers.values())
+        return any(hits for _, hits in self.announcers.values())
 
     @property
     def dropped(self) -> int:
         """How many events the listeners there are were too slow for."""
-        actors = (ref.actor_inbox.actor for ref, _ in self._announcers.values())
+        actors = (ref.actor_inbox.actor for ref, _ in self.announcers.values())
         return sum(actor.dropped for actor in actors if isinstance(actor, Announcer))
 
     def add(self, announcer: ActorRef[Announcer], *, hits: bool) -> int:
         """Take a listener in, and tell its number."""
         self._number += 1
-        self._announcers[self._number] = (announcer, hits)
+        self.announcers[self._number] = (announcer, hits)
         return self._number
 
     def remove(self, number: int) -> None:
         """Call this one no more."""
-        if number in self._announcers:
-            announcer, _ = self._announcers.pop(number)
+        if number in self.announcers:
+            announcer, _ = self.announcers.pop(number)
             announcer.stop(block=False)
 
     def announce(self, event: Event) -> None:
         """Tell everybody who wants to hear of it."""
-        for announcer, hits in self._announcers.values():
+        for announcer, hits in self.announcers.values():
             if hits or event.kind != "hit":
                 deliver(announcer, event)
 
     def flush(self, request: FlushEvents) -> list[Future[bool]]:
         """Ask for an answer of each when it was called with every event that there is."""
-        return [announcer.ask(request, block=False) for announcer, _ in self._announcers.values()]
+        return [announcer.ask(request, block=False) for announcer, _ in self.announcers.values()]

@@ -14,12 +14,13 @@ room begins to count anew. After `recover_tries` it is left to an operator (`gre
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors import Actor
 from greenroom.actors.runtime._answers import ask_and_hear
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._saving import Saved, put_back, take_down
 from greenroom.messages import Answered, Call, CallLedger, OpenSession, RecoverSession
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Recovery"]
 
-logger = logging.getLogger("greenroom.supervisor")
+logger = get_log("greenroom.supervisor")
 
 
 @dataclass(slots=True)
@@ -56,6 +57,18 @@ class Recovery(Actor):
     def hand_over(self) -> RecoveryState:
         """Everything."""
         return self._state
+
+    can_restore = True
+
+    def save(self) -> tuple[RecoveryState, Saved]:
+        """Everything that a message may change. A timer too many does no harm."""
+        state = self._state
+        return state, take_down((state, state.under_way, state.passed_over))
+
+    def restore(self, saved: tuple[RecoveryState, Saved]) -> None:
+        """Put it back."""
+        self._state, then = saved
+        put_back(then)
 
     def on_dropped(self, dropped: Any, exception: BaseException) -> None:
         """Begin anew: what was under way may be waiting for just this. Recovering twice does no harm."""

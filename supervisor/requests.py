@@ -53,7 +53,7 @@ class Requests:
         self._number = 0
         self.asked: dict[str, int] = {}
         """Who was asked, and the number of the last request: the answer says which one it is for."""
-        self._sweeps: list[Sweep] = []
+        self.sweeps: list[Sweep] = []
 
     def release(
         self,
@@ -93,7 +93,7 @@ class Requests:
         """A session has answered one thing it was asked."""
         if self.asked.get(key) == number:
             del self.asked[key]
-        for sweep in self._sweeps:
+        for sweep in self.sweeps:
             sweep.answered(key, accepted=accepted)
         self._end_sweeps()
 
@@ -103,7 +103,7 @@ class Requests:
 
     def begin_sweep(self, sweep: Sweep) -> None:
         """Count the answers that this sweep waits for."""
-        self._sweeps.append(sweep)
+        self.sweeps.append(sweep)
 
     def found_all(self, sweep: Sweep) -> None:
         """This sweep asks nobody else."""
@@ -111,5 +111,5 @@ class Requests:
         self._end_sweeps()
 
     def _end_sweeps(self) -> None:
-        if self._sweeps:
-            self._sweeps = [sweep for sweep in self._sweeps if not sweep.is_over()]
+        if self.sweeps:
+            self.sweeps[:] = [sweep for sweep in self.sweeps if not sweep.is_over()]

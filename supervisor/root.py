@@ -26,6 +26,8 @@ class RootSupervisor(Actor):
     again is dropped in the end; what the supervisor is then missing it learns from the sessions.
     """
 
+    lives_on = False  # what a room keeps alive may refer to the room, which could then never be dropped
+
     def __init__(self, context: RoomContext, meter: Callable[[], int]) -> None:
         super().__init__()
         self._context = context

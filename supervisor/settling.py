@@ -77,5 +77,6 @@ class Settling:
 
     def _answer(self) -> None:
         self._quiet = self._context.settling = False
-        while self.waiting:
-            self.waiting.pop(0).set(True)
+        for reply in self.waiting:
+            reply.set(True)
+        self.waiting.clear()

@@ -31,7 +31,6 @@ more, stops saying so. Nothing is taken from the store by a room that has not sa
 from __future__ import annotations
 
 import functools
-import logging
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -40,6 +39,8 @@ import pykka
 
 from greenroom.actors import Actor, Reply, RoomClosed, WorkNotBegun, WorkTimedOut
 from greenroom.actors.ledger.bookkeeping import Beat
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._saving import Saved, put_back, take_down
 from greenroom.messages import Call, CloseBooks, RenewLeases
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StoreWriter"]
 
-logger = logging.getLogger("greenroom.supervisor")
+logger = get_log("greenroom.supervisor")
 
 LANE = "store"
 
@@ -156,6 +157,18 @@ class StoreWriter(Actor):
         """Everything."""
         return self._queue
 
+    can_restore = True
+
+    def save(self) -> tuple[Timer | None, Saved]:
+        """Everything that a message may change."""
+        queue = self._queue
+        return self._beater, take_down((queue, queue.waiting, queue.hanging))
+
+    def restore(self, saved: tuple[Timer | None, Saved]) -> None:
+        """Put it back."""
+        self._beater, then = saved
+        put_back(then)
+
     def on_dropped(self, dropped: Any, exception: BaseException) -> None:
         """Take a transaction whose end cannot be handled for one that failed."""
         if isinstance(dropped, Call):
@@ -185,13 +198,7 @@ class StoreWriter(Actor):
     def _look(self, request: Any, reply: Reply) -> None:
         """Without a ledger there is nothing to write, and no order to keep."""
 
-        def answer(done: Future[Any]) -> None:
-            try:
-                reply.set(done.get())
-            except BaseException as error:
-                reply.set_exception(error)
-
-        self._submit(self._books.answer, request).on_done(answer)
+        self._submit(self._books.answer, request).on_done(reply.pass_on)
 
     def _submit(self, call: Callable[..., Any], *args: Any) -> Future[Any]:
         timeout = self._context.policy.store_timeout
@@ -288,10 +295,8 @@ def _write(books: Bookkeeping, requests: list[Any], tell: Callable[..., None]) -
 
 
 def _look_whether_stuck(tell: Callable[..., None], done: Future[Any]) -> None:
-    try:
-        done.get()
-    except BaseException as error:
-        tell(None, error)
+    if done.failure is not None:
+        tell(None, done.failure)
 
 
 def _away(error: BaseException) -> bool:

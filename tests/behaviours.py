@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LAST = {"I": 4, "T": 8, "C": 10, "S": 6, "G": 10, "D": 5, "H": 5}
+LAST = {"I": 4, "T": 8, "C": 10, "S": 6, "G": 10, "D": 5, "H": 5, "K": 4}
 """How many behaviours there are of each kind."""
 
 LATER = frozenset("X")

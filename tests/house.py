@@ -44,7 +44,17 @@ SIGNALS = frozenset({"Event", "Barrier"})
 
 LOCKSMITHS = frozenset({"threading", "_thread", "asyncio", "asyncio.locks", "multiprocessing"})
 
-DOCUMENTED = frozenset({"os._exit", "sys._is_gil_enabled", "_thread", "_thread.start_new_thread"})
+DOCUMENTED = frozenset(
+    {
+        "_thread",
+        "_thread.start_new_thread",
+        "os._exit",
+        "sys._current_exceptions",
+        "sys._current_frames",
+        "sys._getframe",
+        "sys._is_gil_enabled",
+    }
+)
 """Public in spite of their underscore: the documentation of Python has them."""
 
 Imported = tuple[int, str, str]

@@ -401,6 +401,27 @@ def test_a_mapping_has_the_signature_of_the_spec_that_it_stands_for(
     assert signature_of(dataclasses.asdict(spec)) == spec.signature
 
 
+def test_a_name_in_a_mapping_that_looks_like_a_misspelt_field_is_hinted_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """I2: it counts as an extra, for it may be meant."""
+    extra = {"toolset": ["web"], "system_promt": "be kind", "seed": 7}  # named nowhere else
+    signatures = {signature_of({"model": "m", **extra}) for _ in range(3)}
+    assert signatures == {AgentSpec("m", extra=extra).signature}
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "a spec has 'toolset', which counts as an extra: did you mean 'toolsets'?",
+        "a spec has 'system_promt', which counts as an extra: did you mean 'system_prompt'?",
+    ]
+
+
+def test_a_name_beside_the_field_that_it_looks_like_is_meant(caplog: pytest.LogCaptureFixture) -> None:
+    """I2"""
+    spec: dict[Any, Any] = {"model": "m", "mode": "fast", "models": ["n"], "provider": "p", 7: 8}
+    signature_of(spec)
+    assert caplog.records == []
+
+
 def test_a_mapping_may_leave_out_everything() -> None:
     """I1"""
     assert signature_of({"model": "m"}) == AgentSpec("m").signature

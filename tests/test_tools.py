@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -43,6 +44,18 @@ def test_the_same_question_is_loaded_once(load: Loader, cache: ToolDefinitionCac
     assert cache.get(["web"], quiet=True) == cache.get(["web"], quiet=True)
     assert load.calls == [(("web",), {"quiet": True})]
     assert len(cache) == 1
+
+
+def test_definitions_may_be_yielded() -> None:
+    """X1"""
+
+    def load(toolsets: tuple[str, ...] | None, **_: Any) -> Iterator[dict[str, str]]:
+        for name in toolsets or ():
+            yield {"name": name}
+
+    cache = ToolDefinitionCache(load)
+    for _ in range(2):
+        assert cache.get(["web"]) == [{"name": "web"}]
 
 
 def test_the_order_of_toolsets_does_not_matter(load: Loader, cache: ToolDefinitionCache) -> None:

@@ -3,12 +3,19 @@
     a turn begins          EnterStore: is the session id this room's, and does the agent know all of it?
                            Not asked if this room had it a moment ago and a peek shows nothing new
     a turn has ended       RecordTurn: its generation is in the ledger before its caller goes on
+    renew()                RenewConversation: the old one is ended and the new one current, in one
+                           transaction, before the session ends here
     a commit               `intend`, the hook, `commit` (in `slow_work.py`)
 
 What is asked of the store writer, who does the writing, is an effect of the session like any other: the
 request itself. Its answer comes as `Answered`, with the request, which names what it is about: the
 number of the question, or the turn, and the epoch. An answer that comes late is about something that is
 over, and only the hold that it may bring with it is still of interest.
+
+A turn that names no session id is one of the key's current conversation. The store says with every hold
+which one that is, so that the session need only guess: the one that it knew last, or the key. If it was
+another one, the session ends here what belonged to the old one, and asks again. Nobody is asked while
+the hold lasts and a peek shows that the one that is known has not ended: whoever renews ends it.
 
 What has its time is looked at when that has come (`look`), with one timer for all of it: a session id of
 another room is asked for again, the hold of a turn that lasts is made to last, and the store is told
@@ -25,14 +32,14 @@ own. What fails is noted in the ledger, with when it may be tried again, and the
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from greenroom.actors.errors import LostOwnership, NotRecorded, text_of
+from greenroom.actors.errors import LostOwnership, NotRecorded, StoreAway, text_of
 from greenroom.actors.ledger._bound_store import BoundStore, Fences
 from greenroom.actors.ledger.accounts import IN_DOUBT, PINNED, Account, Accounts, judge
 from greenroom.actors.runtime._answers import ask_and_hear
+from greenroom.actors.runtime._logging import get_log
 from greenroom.actors.session.machine import Mode, Place
 from greenroom.actors.session.machine import effects as effects_of
 from greenroom.actors.session.machine.effects import Entry, Recorded
@@ -47,6 +54,7 @@ from greenroom.messages import (
     Recovered,
     RecoverSession,
     RecoveryFailure,
+    RenewConversation,
     SessionRecovered,
     StoreFailure,
 )
@@ -64,7 +72,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ledger", "LedgerState", "RecoveryUnderWay"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 LINGER = 2.0
 """How many seconds after a turn its session id stays with the room, should the next one come at once."""
@@ -108,6 +116,9 @@ class LedgerState:
     ender: Reply | None = None
     """Who waits for the end of a turn to be recorded."""
 
+    renewers: tuple[Reply, ...] = ()
+    """Who waits for the next conversation to be current."""
+
     recoveries: dict[str, RecoveryUnderWay] = field(default_factory=dict[str, RecoveryUnderWay])
     """The session ids that are being recovered."""
 
@@ -122,7 +133,13 @@ class LedgerState:
     @property
     def under_way(self) -> bool:
         """Whether the store is being asked or told something, or will be."""
-        return bool(self.recoveries) or self.accounts.under_way
+        return bool(self.recoveries or self.renewers) or self.accounts.under_way
+
+    def parts(self) -> list[Any]:
+        """All that may change, for `Actor.save`."""
+        accounts, recoveries = self.accounts, self.recoveries
+        held = (accounts, accounts.by_id, *accounts.by_id.values(), accounts.asked)
+        return [self, *held, self.fences, recoveries, *recoveries.values()]
 
 
 @dataclass(slots=True)
@@ -173,20 +190,27 @@ class Ledger:
         place = self._state.machine.place
         if place is not Place.IDLE and place is not Place.LEAVING:
             return False
-        if self._verdict_at_once(turn.session_id) is not Entry.FRESH:
+        if self._verdict_at_once(turn) is not Entry.FRESH:
             return False
-        self._watch_lease(turn.session_id)
+        self._watch_lease(self._id_of(turn))
         return True
 
-    def _verdict_at_once(self, session_id: str) -> Entry | None:
+    def _id_of(self, turn: BeginTurn) -> str:
+        """The session id of the turn at the place; or, of one that comes and names none, a guess."""
+        return self._state.machine.id_of(turn, self._state.key)
+
+    def _verdict_at_once(self, turn: BeginTurn) -> Entry | None:
         """What the store would say, if that can be told without waiting for it."""
-        books = self._books
+        books, session_id = self._books, self._id_of(turn)
+        guessed = books.remembers and turn.session_id is None
+        if guessed and self._state.machine.conversation is None:
+            return None
         if books.ledger and not self._accounts.holds(session_id, self._now(), self._linger()):
             return None
         seen = books.peek(session_id)
         home_id = self._home_beside(session_id)
         home = None if home_id is None else books.peek(home_id)
-        if seen is None or (home_id is not None and home is None):
+        if seen is None or (home_id is not None and home is None) or (guessed and seen.ended):
             return None
         self._known.seen = seen
         return Entry.STALE if self._is_stale(session_id, seen, home) else Entry.FRESH
@@ -204,8 +228,8 @@ class Ledger:
 
     def enter(self, effect: effects_of.Enter) -> Effects:
         """Ask the store whether this turn may begin, unless that is known."""
-        session_id = effect.turn.session_id
-        verdict = self._verdict_at_once(session_id)
+        session_id = self._id_of(effect.turn)
+        verdict = self._verdict_at_once(effect.turn)
         if verdict is None:
             self._known.enter_at = NEVER
             return [self._accounts.enter(session_id, self._home_beside(session_id))]
@@ -228,12 +252,19 @@ class Ledger:
             self._accounts.doubt(session_id)
         lease = None if entered is None else entered.lease
         lost, effects = None, Effects()
+        waits = request.ticket == self._accounts.ticket and machine.place is Place.ENTERING
+        current = None if entered is None or not self._is_guess(waits) else entered.conversation
+        if current is not None and current != session_id:
+            if lease is not None and lease.held:
+                self._accounts.doubt(session_id)  # it is not wanted
+            return machine.renewed(current)
         if lease is not None and lease.held:
             lost, effects = self._open(lease)
         if request.ticket == 0:
             return effects + self._taken_over(session_id, message.error)
-        if request.ticket != self._accounts.ticket or machine.place is not Place.ENTERING:
+        if not waits:
             return effects
+        machine.conversation = current or machine.conversation
         if entered is None:
             return effects + machine.entered(self._enter_without_store(session_id, message.error))
         stale = self._is_stale(session_id, entered.seen, entered.home)
@@ -241,6 +272,11 @@ class Ledger:
         known.holder = entered.lease.owner if entry is Entry.HELD else None
         known.seen = entered.seen
         return effects + machine.entered(entry)
+
+    def _is_guess(self, waits: bool) -> bool:
+        """Whether the turn that waits for the store names no session id."""
+        turn = self._state.machine.next_turn if waits else None
+        return turn is not None and turn.session_id is None
 
     def _enter_without_store(self, session_id: str, error: BaseException | None) -> Entry:
         """At worst one stale turn. But what this room knows nothing of could not be recorded, either."""
@@ -256,16 +292,18 @@ class Ledger:
         """Whether there is nothing to record, and a peek tells what the agent knows now."""
         if self._books.ledger or turn is not self._state.machine.turn:
             return False
-        seen, remembered = self._books.peek(turn.session_id), self._remembered()
+        session_id, remembered = self._id_of(turn), self._remembered()
+        seen = self._books.peek(session_id)
         if seen is not None and remembered is not None:
-            remembered.remember(turn.session_id, seen)
+            remembered.remember(session_id, seen)
         return seen is not None
 
     def record(self, effect: effects_of.Record) -> Effects:
         """Have the store told that a turn has ended."""
         turn, now, linger = effect.turn, self._now(), self._linger()
-        account = self._accounts.get(turn.session_id)
-        teller = account or Account(turn.session_id, 0)
+        session_id = self._id_of(turn)
+        account = self._accounts.get(session_id)
+        teller = account or Account(session_id, 0)
         request = teller.record(turn, completed=effect.completed, now=now, linger=linger)
         if account is not None or not self._books.ledger:
             return [request]
@@ -369,8 +407,37 @@ class Ledger:
         turn = self._state.machine.turn
         if not self._waits(turn):
             return []
-        account = self._accounts.get(turn.session_id)
-        return self._not_recorded(turn.session_id, account, TimeoutError(why), waits=True)
+        session_id = self._id_of(turn)
+        account = self._accounts.get(session_id)
+        return self._not_recorded(session_id, account, TimeoutError(why), waits=True)
+
+    # The next conversation.
+
+    def renew(self, conversation: str) -> Effects:
+        """Have the store make this the current one. Whoever asks meanwhile gets the same."""
+        known, key = self._known, self._state.key
+        renewers, reply = known.renewers, self._actor.defer_reply()
+        known.renewers = (*renewers, reply)
+        before = self._state.machine.conversation or key
+        return [] if renewers else [RenewConversation(session_id=before, key=key, to=conversation)]
+
+    def renewed(self, message: Answered) -> Effects:
+        """The store has another conversation for the key, or could not be told."""
+        request: RenewConversation = message.request
+        if message.error is not None:
+            self._store_failed(request.session_id, "renew", message.error)
+            msg = f"{self._actor}: the store could not be told of another conversation"
+            error = StoreAway(f"{msg}: {text_of(message.error)}", self._state.key)
+            error.__cause__ = message.error
+            self._answer_renewers(error)
+            return []
+        self._answer_renewers(request.to)
+        return self._actor.begin_conversation(request.to)
+
+    def _answer_renewers(self, answer: str | StoreAway) -> None:
+        renewers, self._known.renewers = self._known.renewers, ()
+        for reply in renewers:
+            self._state.answer_later(reply, answer)
 
     # Accounts.
 
@@ -592,15 +659,16 @@ class Ledger:
             if not recovery.incarnation:
                 self._recovery_over(session_id, Recovered(problem=None, settled=False))
         why = "its session has failed, and with it what the store may have answered"
+        self._answer_renewers(StoreAway(f"{self._actor}: {why}", self._state.key))
         return self.give_up_recording(why)
 
     def shown(self) -> Account | None:
         """The account of the current session id, or the last that was known of it."""
-        return self._accounts.shown(self._state.session_id)
+        return self._accounts.shown(self._state.current_id)
 
     def holder(self) -> str | None:
         """Who has the session."""
-        held = self._accounts.is_held(self._state.session_id, self._now())
+        held = self._accounts.is_held(self._state.current_id, self._now())
         return self._books.owner if held else self._known.holder
 
 

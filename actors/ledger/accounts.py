@@ -161,7 +161,7 @@ class Accounts:
     def in_use(self, machine: SessionData) -> Account | None:
         """The account of the turn that runs, or is to begin."""
         turn = machine.turn or machine.next_turn
-        return None if turn is None else self.get(turn.session_id)
+        return None if turn is None else self.get(machine.id_of(turn, self.key))
 
     @property
     def unrecorded(self) -> bool:

@@ -10,6 +10,9 @@ For the ledger and for ownership, which are left out where it is missing:
                               object with `take`, `pin`, `complete`, `leave`, `intend`, `commit`, `fail`,
                               `hand_over`, `disclaim`, `beat`, `retire` and `orphans`
 
+To remember which conversation of a key is current: `conversation(key)`, its session id; and `renew` in
+transactions. Without them, the session remembers it while it lasts.
+
 And some that make it better, where they are there: `peek(session_id)`, a look at the version that never
 waits; `own_writes(session_id)` and `own_writes_done(session_id)`, how many versions this very object is
 adding or has added. `greenroom.store` has all of it. What agents get of it, and what that asks of it in
@@ -27,7 +30,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.ledger.coherence import TranscriptVersion
-from greenroom.messages import CallLedger, CloseBooks, Entered, EnterStore, RecordTurn
+from greenroom.actors.runtime._strikes import is_strike
+from greenroom.messages import (
+    CallLedger,
+    CloseBooks,
+    Entered,
+    EnterStore,
+    RecordTurn,
+    RenewConversation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,7 +88,7 @@ class Beat:
 class Bookkeeping:
     """A store, as a room uses it."""
 
-    __slots__ = ("_begun", "_durability", "_finished", "_peek", "ledger", "owner", "store")
+    __slots__ = ("_begun", "_durability", "_finished", "_peek", "ledger", "owner", "remembers", "store")
 
     def __init__(self, store: Any, *, durability: str = "full") -> None:
         if not callable(getattr(store, "session", None)):
@@ -91,6 +102,8 @@ class Bookkeeping:
         self._durability = durability
         self.ledger = durability != "off" and callable(getattr(store, "transaction", None))
         """Whether turns are recorded, and sessions owned."""
+        self.remembers = callable(getattr(store, "conversation", None))
+        """Whether it remembers which conversation of a key is current."""
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         """What this room is called in the store."""
         self._peek: Callable[[str], tuple[int, bool] | None] | None = (
@@ -109,7 +122,9 @@ class Bookkeeping:
         finished = self._finished(session_id)
         try:
             seen = self._peek(session_id)
-        except Exception:
+        except Exception as error:
+            if is_strike(error):
+                raise
             return None
         if seen is None:
             return None
@@ -134,21 +149,27 @@ class Bookkeeping:
             return ()
         try:
             return tuple(list_sessions(key=key, limit=most))
-        except Exception:
+        except Exception as error:
+            if is_strike(error):
+                raise
             return ()
 
-    def answer(self, request: EnterStore | RecordTurn) -> Any:
-        """Do what a store without a ledger can do: look."""
+    def answer(self, request: EnterStore | RecordTurn | RenewConversation) -> Any:
+        """Do what can be done without a ledger: look, and begin another conversation."""
         if isinstance(request, RecordTurn):
             return self.read(request.session_id)
+        if isinstance(request, RenewConversation):
+            return self.write([request])[0]
+        current = self.store.conversation(request.key) if self.remembers else None
         home = self._read_home(request.home)
         try:
-            return Entered(seen=self.read(request.session_id), home=home)
+            return Entered(seen=self.read(request.session_id), home=home, conversation=current)
         except Exception:
-            if home is None or not home.ended:
+            if (home is None or not home.ended) and current in (None, request.session_id):
                 raise
-            # Nobody has written to this one yet. That the agent's own has ended counts all the same.
-            return Entered(home=home)
+            # Nobody has written to this one yet. That the agent's own has ended counts all the same, and
+            # so does that another one is current.
+            return Entered(home=home, conversation=current)
 
     def write(self, requests: Sequence[Any]) -> list[Any]:
         """Do all of this in one transaction, in order of sessions, and for each session in order."""
@@ -174,6 +195,8 @@ class Bookkeeping:
                 return self._enter(ledger, request)
             case RecordTurn():
                 return self._record(ledger, request)
+            case RenewConversation():
+                return ledger.renew(request.key, session_id=request.to)
             case CallLedger():
                 of = (request.session_id,) if request.session_id else ()
                 return getattr(ledger, request.verb)(*of, owner=self.owner, **request.values)
@@ -187,7 +210,8 @@ class Bookkeeping:
         session_id = request.session_id
         finished = self._finished(session_id)
         lease = ledger.take(session_id, key=request.key, owner=self.owner)
-        return Entered(lease=lease, seen=self._seen(session_id, lease.version, lease.ended, finished))
+        seen = self._seen(session_id, lease.version, lease.ended, finished)
+        return Entered(lease=lease, seen=seen, conversation=getattr(lease, "conversation", None))
 
     def _record(self, ledger: Any, request: RecordTurn) -> TranscriptVersion | None:
         session_id = request.session_id

@@ -38,8 +38,9 @@ class Remembered:
 
     __slots__ = ("_marks", "home")
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str | None) -> None:
         self.home = home
+        """`None`: it was built elsewhere, for the conversation of its first turn here."""
         self._marks: dict[str, TranscriptVersion] = {}
 
     def __contains__(self, session_id: str) -> bool:
@@ -47,6 +48,7 @@ class Remembered:
 
     def remember(self, session_id: str, seen: TranscriptVersion | None) -> None:
         """The agent knows everything up to here. `None`: nobody can tell."""
+        self.home = self.home or session_id
         if seen is None:
             self._marks.pop(session_id, None)
             return

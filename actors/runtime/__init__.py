@@ -17,14 +17,15 @@ from greenroom.actors.runtime._errors import (
     WouldBlock,
 )
 from greenroom.actors.runtime._future import Future
-from greenroom.actors.runtime._ref import ActorRef
+from greenroom.actors.runtime._ref import ActorRef, StopFlag
 from greenroom.actors.runtime._registry import ActorRegistry
 from greenroom.actors.runtime._reply import Reply
 from greenroom.actors.runtime._restart import RestartPolicy
 from greenroom.actors.runtime._runtime import Runtime, current_runtime, default_runtime
+from greenroom.actors.runtime._saving import put_back, take_down
 from greenroom.actors.runtime._stats import RuntimeStats
-from greenroom.actors.runtime._timers import ManualClock, Timer
-from greenroom.messages import Call
+from greenroom.actors.runtime._timers import Clock, ManualClock, Timer
+from greenroom.messages import Call, ChildFailed
 
 __all__ = [
     "Actor",
@@ -32,6 +33,8 @@ __all__ = [
     "ActorRef",
     "ActorRegistry",
     "Call",
+    "ChildFailed",
+    "Clock",
     "Future",
     "MailboxFull",
     "ManualClock",
@@ -41,10 +44,13 @@ __all__ = [
     "Runtime",
     "RuntimeClosed",
     "RuntimeStats",
+    "StopFlag",
     "Timer",
     "WorkNotBegun",
     "WorkTimedOut",
     "WouldBlock",
     "current_runtime",
     "default_runtime",
+    "put_back",
+    "take_down",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import logging
+import weakref
 from collections import deque
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import pykka
@@ -11,11 +12,13 @@ import pykka
 from greenroom.actors.runtime._calls import check_at_least
 from greenroom.actors.runtime._dispatch import Handlers
 from greenroom.actors.runtime._future import Future
-from greenroom.actors.runtime._life import CLOSED, STARTING
-from greenroom.actors.runtime._mailbox import AT_ONCE, Mailbox
+from greenroom.actors.runtime._life import AT_ONCE, CLOSED, STARTING
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._mailbox import Mailbox
 from greenroom.actors.runtime._ref import ActorRef
 from greenroom.actors.runtime._registry import ActorRegistry
 from greenroom.actors.runtime._reply import Reply
+from greenroom.actors.runtime._strikes import is_strike
 from greenroom.actors.runtime._threads import LOCAL, Birth
 from greenroom.actors.runtime._timers import TimerOver
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Actor"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 A = TypeVar("A", bound="Actor")
 
@@ -57,6 +60,9 @@ class Actor(pykka.Actor):
 
     mailbox_bound: ClassVar[int | None] = None
     """How many messages may wait. One more is refused with `MailboxFull`. `None`: no bound."""
+
+    lives_on: ClassVar[bool] = True
+    """Whether an actor without a parent lives until it is stopped, also if nobody refers to it."""
 
     # No slots: from Python 3.13 on, attributes of a subclass that has none would then be in a dict of
     # their own, which takes three times the memory.
@@ -124,10 +130,7 @@ class Actor(pykka.Actor):
         if LOCAL.state.running is not self.actor_inbox:
             msg = f"stop_now() of {self.actor_inbox} was called outside its handlers: use stop()"
             raise RuntimeError(msg)
-        mailbox = self.actor_inbox
-        replying, mailbox.replying = mailbox.replying, None  # whoever asked still gets the answer
-        mailbox.stop()
-        mailbox.replying = replying
+        self.actor_inbox.stop_now()
 
     def on_receive(self, message: Any) -> Any:
         """Handle a message that is for no proxy. `on_begin_turn()` handles a `BeginTurn`, and whatever
@@ -170,6 +173,21 @@ class Actor(pykka.Actor):
         """Do one thing that `do()` was given. What this returns is done next, before the rest."""
         msg = f"{type(self).__name__} does not say how to perform {effect!r}: it must override perform()"
         raise NotImplementedError(msg)
+
+    # Strikes.
+
+    can_restore: ClassVar[bool] = False
+    """Whether `save()` and `restore()` are there. A message that a strike ends in the middle is handled
+    once more then. Otherwise the actor stays as the handler left it, and the message is refused."""
+
+    def save(self) -> Any:
+        """Return what `restore()` needs to put this actor back. Called before each message that is
+        handled on its caller's thread, where a signal handler may raise in the middle. Be quick: only
+        what the handlers change, one level deep."""
+
+    def restore(self, saved: Any) -> None:
+        """Put this actor back to what it was: its handler was ended in the middle, by an exception that
+        is its caller's and not its own. What the handler sent was not sent."""
 
     # Children.
 
@@ -255,16 +273,21 @@ class Actor(pykka.Actor):
     ) -> None:
         """Get the outcome of a future as a message: `success(value)` or `failure(exception)`."""
         mailbox = self.actor_inbox
+        to_tell = iter((mailbox,))
 
         def deliver(done: Future[Any]) -> None:
+            error = done.failure
             try:
-                message = success(done.get())
-            except BaseException as exception:
-                message = failure(exception)
-            try:
-                mailbox.deliver(message)
-            except pykka.ActorDeadError:
-                mailbox.runtime._dead_letter(mailbox, message)
+                message = success(done.get()) if error is None else failure(error)
+            except Exception as raised:
+                if is_strike(raised):
+                    raise
+                message = failure(raised)
+            # Once, also if this is called again behind a strike: see `_strikes`.
+            item = (message, None, copy_context())
+            for one in to_tell:
+                one.queue.append(item)
+            mailbox.wake()
 
         if not isinstance(future, Future):
             msg = f"pipe_to_self() needs a future of ours, which can call back, not {future!r}"
@@ -276,18 +299,14 @@ class Actor(pykka.Actor):
     def call_later(self, delay: float, message: Any) -> Timer:
         """Tell this actor the message in `delay` seconds. The timer can be cancelled.
 
-        Timers belong to this incarnation: after a restart they do not call any more.
+        Timers belong to this incarnation: after a restart they do not call any more. They do not keep
+        the actor alive.
         """
-        return self.runtime.call_later(delay, self._timer_called, message)
+        return self.runtime.call_later(delay, _timer_called, weakref.ref(self), message)
 
     def call_every(self, interval: float, message: Any) -> Timer:
         """Tell this actor the message every `interval` seconds until cancelled, or until it stops."""
-        return self.runtime.call_every(interval, self._timer_called, message)
-
-    def _timer_called(self, message: Any) -> None:
-        if self.actor_inbox.actor is not self:
-            raise TimerOver
-        self.actor_inbox.deliver(message)
+        return self.runtime.call_every(interval, _timer_called, weakref.ref(self), message)
 
     # pykka's hooks for new actor types.
 
@@ -306,6 +325,13 @@ class Actor(pykka.Actor):
         mailbox.wake()
 
 
+def _timer_called(ref: weakref.ref[Actor], message: Any) -> None:
+    actor = ref()
+    if actor is None or actor.actor_inbox.actor is not actor:
+        raise TimerOver
+    actor.actor_inbox.deliver(message)
+
+
 def _current_runtime() -> Runtime:
     from greenroom.actors.runtime._runtime import current_runtime  # it imports this module
 
@@ -317,6 +343,7 @@ def _start(
 ) -> ActorRef[A]:
     runtime = birth.runtime
     runtime._refuse_when_closed()
+    runtime.rescuer.start()
     actor = _construct(actor_class, birth, args, kwargs)
     if not hasattr(actor, "_actor_ref"):
         msg = (
@@ -328,7 +355,8 @@ def _start(
     runtime._started.add()
     logger.debug("Starting %s", ref)
     if birth.parent is None:
-        ActorRegistry.register(ref)
+        # When garbage is collected, no seed says: in a simulation, every actor lives on.
+        ActorRegistry.register(ref, lives_on=actor_class.lives_on or runtime.simulated)
     else:
         birth.parent.adopt(actor.actor_inbox, ref)
     actor._start_actor_loop()

@@ -81,8 +81,13 @@ def check_seconds(name: str, value: float | None) -> None:
         raise ValueError(msg)
 
 
-def check_function(name: str, what: str, value: object, may_be_none: bool = False) -> None:
-    """Refuse what cannot be called."""
+def check_function(
+    name: str, what: str, value: object, may_be_none: bool = False, *, may_yield: bool = False
+) -> None:
+    """Refuse what cannot be called, or would do nothing when it is."""
+    if not may_yield and (inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value)):
+        msg = f"{name} must be {what}, not a generator function: {name_of(value)}() must not yield"
+        raise TypeError(msg)
     if not callable(value) and not (value is None and may_be_none):
         msg = f"{name} must be {what}, not {value!r}"
         raise TypeError(msg)

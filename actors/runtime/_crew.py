@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
+import operator
 import queue
 import threading
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from greenroom.actors.runtime._threads import LOCAL, OwnThread
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._threads import LOCAL, OwnThread, taking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Crew"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 J = TypeVar("J")
 
@@ -42,9 +43,16 @@ class Crew(Generic[J]):
     """
 
     def __init__(
-        self, name: str, most: int, patience: float, do: Callable[[J, threading.Thread], bool]
+        self,
+        name: str,
+        most: int,
+        patience: float,
+        do: Callable[[J, threading.Thread], bool],
+        elsewhere: Callable[[Callable[[], object]], object] = operator.call,
     ) -> None:
-        """`do(job, thread)` does a job, and tells whether the thread is still one of the crew."""
+        """`do(job, thread)` does a job, and tells whether the thread is still one of the crew.
+        `elsewhere` makes a call where nothing strikes: see `Rescuer`."""
+        self._elsewhere = elsewhere
         self._name = name
         self._usual_most = self._most = most
         self._patience = patience
@@ -67,10 +75,17 @@ class Crew(Generic[J]):
             thread = threading.current_thread()
             if thread in self._threads and self._kept.setdefault(thread, job) is job:
                 return
-        with self._lock:
-            self._waiting_jobs += 1
-            self._queue.put(job)
-        self._reinforce()
+        more = False
+        for _ in taking(self._lock):
+            try:
+                # No strike between these two. The same job may be put again behind one: see `_strikes`.
+                self._waiting_jobs += 1
+                self._queue.put(job)
+                more = self._wants_more()
+            finally:
+                self._lock.release()
+        if more:
+            self._elsewhere(self._reinforce)
 
     def alive(self) -> int:
         """Tell how many threads there are."""
@@ -78,8 +93,7 @@ class Crew(Generic[J]):
 
     def busy(self) -> int:
         """Tell how many of them are doing a job."""
-        with self._lock:
-            return len(self._threads) - self._waiting_threads
+        return max(0, len(self._threads) - self._waiting_threads)
 
     def queued(self) -> int:
         """Tell how many jobs wait."""
@@ -141,9 +155,12 @@ class Crew(Generic[J]):
             # think that it was not taken, and do it again.
             logger.error("%s could not be started (%s): what it was for has to wait", thread.name, error)
 
+    def _wants_more(self) -> bool:
+        return len(self._threads) < self._most and self._waiting_threads < self._waiting_jobs
+
     def _recruit(self) -> threading.Thread | None:
         with self._lock:
-            if len(self._threads) >= self._most or self._waiting_threads >= self._waiting_jobs:
+            if not self._wants_more():
                 return None
             self._started += 1
             name = f"{self._name}-{self._started}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
-from greenroom.actors.runtime._resume import Resume
+from greenroom.actors.runtime._resume import LookForDropped, Resume
 from greenroom.messages import Call, ChildFailed, StopActor
 
 if TYPE_CHECKING:
@@ -76,6 +76,10 @@ def _resume(mailbox: Mailbox, _: Resume) -> None:
     actor.do(())
 
 
+def _refuse_dropped(mailbox: Mailbox, _: LookForDropped) -> None:
+    mailbox.refuse_dropped()
+
+
 SPECIAL: dict[type, Callable[[Mailbox, Any], Any]] = {
     ProxyCall: _call,
     ProxyGetAttr: _get,
@@ -84,6 +88,7 @@ SPECIAL: dict[type, Callable[[Mailbox, Any], Any]] = {
     Call: _call_own,
     ChildFailed: _child_failed,
     Resume: _resume,
+    LookForDropped: _refuse_dropped,
 }
 """One look-up by exact class, in the place of pykka's chain of `isinstance`. `Mailbox.ask` names these
 classes once more, but for `Call` and `Resume`, which are never asked: its short way must not touch a

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
+import itertools
 import queue
 import sys
 import threading
@@ -31,8 +31,10 @@ import pykka
 
 from greenroom.actors.runtime._courtesy import give_way
 from greenroom.actors.runtime._errors import WouldBlock
+from greenroom.actors.runtime._logging import get_log
 from greenroom.actors.runtime._loops import running_loop
-from greenroom.actors.runtime._threads import LOCAL
+from greenroom.actors.runtime._strikes import RESCUERS, STRIKES, is_strike
+from greenroom.actors.runtime._threads import LOCAL, taking
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Derived", "Future"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 T = TypeVar("T")
 J = TypeVar("J")
@@ -110,6 +112,13 @@ class Future(pykka.Future[T], Generic[T]):
             raise queue.Full
         self._hook = (threading.Lock(), func)
 
+    @property
+    def failure(self) -> BaseException | None:
+        """The exception that is its outcome, and that `get()` raises. `None`: there is none, or no
+        outcome yet."""
+        outcome = self._outcome
+        return None if outcome is None or outcome[1] is None else _raisable(outcome[1])
+
     def on_done(self, callback: Callable[[Future[T]], object]) -> None:
         """Call `callback(self)` once there is an outcome: at once if there is one.
 
@@ -168,28 +177,50 @@ class Future(pykka.Future[T], Generic[T]):
 
     def _settle(self, outcome: Outcome) -> None:
         """Set once: of two threads that try, one succeeds and the other gets `queue.Full`."""
-        if self._hook is not None or self.__dict__.setdefault("_outcome", outcome) is not outcome:
+        if self._hook is not None or not self._offer(outcome):
             raise queue.Full
+
+    def _offer(self, outcome: Outcome) -> bool:
+        """Set it if nobody has. Of two threads that try, one succeeds. May be called again with the same
+        outcome, behind a strike."""
+        try:
+            if self.__dict__.setdefault("_outcome", outcome) is not outcome:
+                return False
+            if self._callbacks is not None:
+                self._call_back(self._callbacks)
+        except BaseException:
+            for rescuer in RESCUERS[-1:]:
+                rescuer.put((self._call_the_rest,))
+            raise
+        return True
+
+    def _resolve(self, outcome: Outcome) -> None:
+        """`_offer` without the contest, for an actor that answers its own message. Behind a strike, who
+        has called this calls it again."""
+        if self._outcome is None:
+            self._outcome = outcome
         if self._callbacks is not None:
             self._call_back(self._callbacks)
 
-    def _resolve(self, outcome: Outcome) -> None:
-        """`_settle` without the contest, for an actor that answers its own message."""
-        if self._outcome is None:
-            self._outcome = outcome
-            if self._callbacks is not None:
-                self._call_back(self._callbacks)
+    def _call_the_rest(self) -> None:
+        """Call those back that were not called because of a strike."""
+        if self._outcome is not None and self._callbacks is not None:
+            self._call_back(self._callbacks)
 
     def _call_back(self, callbacks: deque[Callable[[Future[T]], object]]) -> None:
-        while True:
-            try:
-                callback = callbacks.popleft()
-            except IndexError:
-                return
-            try:
-                callback(self)
-            except BaseException:  # whatever it is, the others are called, and the thread is not ours
-                logger.exception("The callback %r of a future failed", callback)
+        try:
+            # A loop: no strike comes between its step and its store, so what was taken out is in hand.
+            for callback in iter(callbacks.popleft, None):
+                try:
+                    callback(self)
+                except BaseException as error:
+                    if LOCAL.state.exposed and (isinstance(error, STRIKES) or is_strike(error)):
+                        callbacks.appendleft(callback)  # whoever goes on from here calls it
+                        raise
+                    logger.exception("The callback %r of a future failed", callback)
+        except IndexError as error:
+            if is_strike(error):
+                raise
 
     def _wait(self, timeout: float | None) -> Outcome:
         """Block this thread until there is an outcome."""
@@ -204,7 +235,8 @@ class Future(pykka.Future[T], Generic[T]):
 
         def wake(_: Future[T]) -> None:
             thread.waking = True  # from here on that thread wants the interpreter
-            woken.release()
+            if woken.locked():
+                woken.release()
 
         in_time = False
         try:
@@ -294,31 +326,40 @@ class Derived(Future[T]):
             remaining.popleft()
         if remaining:
             cast("Future[Any]", remaining[0]).on_done(lambda _: self._subscribe(remaining))
-        elif self._computing.acquire(False):
-            # Else somebody is at it on another thread, and will call back when it is done.
-            self._evaluate()
+        else:
+            for mine in map(self._computing.acquire, (False,)):  # a step of a loop: see `taking`
+                try:
+                    # Else another thread is at it, and will call back when it is done.
+                    if mine:
+                        self._evaluate()
+                finally:
+                    if mine:
+                        self._computing.release()
+            self._call_the_rest()
 
     def _wait(self, timeout: float | None) -> Outcome:
         deadline = None if timeout is None else monotonic() + timeout
         for source in self._sources:
             left = None if deadline is None else max(0.0, deadline - monotonic())
             _wait_for(source, left)
-        self._computing.acquire()
-        return self._evaluate()
-
-    def _evaluate(self) -> Outcome:
-        """Compute, unless somebody has, with the lock held: it is released here."""
-        try:
-            if self._outcome is None:
-                try:
-                    self._outcome = (self._compute(), None)
-                except (Exception, asyncio.CancelledError):
-                    self._outcome = (None, sys.exc_info())
-        finally:
-            self._computing.release()
-        if self._callbacks is not None:
-            self._call_back(self._callbacks)
+        for _ in taking(self._computing):
+            try:
+                self._evaluate()
+            finally:
+                self._computing.release()
+        self._call_the_rest()
+        assert self._outcome is not None
         return self._outcome
+
+    def _evaluate(self) -> None:
+        """Compute, unless that was done, with the lock held."""
+        if self._outcome is None:
+            try:
+                self._outcome = (self._compute(), None)
+            except (Exception, asyncio.CancelledError) as error:
+                if LOCAL.state.exposed and is_strike(error):
+                    raise
+                self._outcome = (None, sys.exc_info())
 
     def _settled(self) -> Generator[Any, None, None]:
         for source in self._sources:
@@ -367,15 +408,18 @@ def _is_done(source: pykka.Future[Any]) -> bool:
 
 
 def _wake_loop(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-    def wake() -> None:
-        if not done.done():
-            done.set_result(None)
+    """Have the loop go on, unless its task does not wait any more.
 
-    if running_loop() is loop:
-        wake()
-        return
+    It is an iterator, which C functions run: a strike in a callback of ours would be swallowed by the
+    loop. It looks when it is run: a task that was cancelled meanwhile has cancelled `done`, too. And it
+    is only ever run by the loop: a strike while `done` tells its task would be lost with that, and here
+    it is scheduled again.
+    """
+    kind: Any = asyncio.Future
+    wake = map(kind.set_result, itertools.filterfalse(kind.done, (done,)), (None,))
+    soon = loop.call_soon if running_loop() is loop else loop.call_soon_threadsafe
     try:
-        loop.call_soon_threadsafe(wake)
+        soon(list, wake)
     except RuntimeError:
         logger.debug("The event loop that awaited a future was closed before the answer came")
 

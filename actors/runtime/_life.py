@@ -16,21 +16,25 @@ What an incarnation was doing when it failed, the next one may go on with: see `
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import threading
 from collections import deque
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+from weakref import ref
 
 import pykka
 
 from greenroom.actors.runtime._calls import describe
+from greenroom.actors.runtime._errors import ReplyDropped
 from greenroom.actors.runtime._future import Future
+from greenroom.actors.runtime._logging import get_log
 from greenroom.actors.runtime._registry import ActorRegistry
-from greenroom.actors.runtime._resume import Resume, Unfinished
-from greenroom.actors.runtime._threads import LOCAL
+from greenroom.actors.runtime._resume import LookForDropped, Resume, Unfinished
+from greenroom.actors.runtime._strikes import is_strike
+from greenroom.actors.runtime._threads import LOCAL, taking
 from greenroom.messages import ChildFailed, StopActor
 
 if TYPE_CHECKING:
@@ -40,17 +44,22 @@ if TYPE_CHECKING:
     from greenroom.actors.runtime._actor import Actor
     from greenroom.actors.runtime._mailbox import Mailbox
     from greenroom.actors.runtime._ref import ActorRef
+    from greenroom.actors.runtime._reply import Reply
     from greenroom.actors.runtime._runtime import Runtime
+    from greenroom.actors.runtime._threads import Drive
 
     Item = tuple[Any, Future[Any] | None, Context]
 
 __all__ = ["CLOSED", "DOOMED", "OPEN", "STARTING", "SUSPENDED", "UNBORN", "Life"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 """How many seconds an actor waits that failed in `on_start()` three times in a row; twice that after the
 next time, and so on."""
+
+AT_ONCE: Any = ...
+"""In the place of the future of a message whose sender waits on this very thread: there is none yet."""
 
 UNBORN, SUSPENDED, STARTING, DOOMED, OPEN, CLOSED = range(6)
 
@@ -68,6 +77,8 @@ class Rare:
     """How many incarnations in a row failed in `on_start()`."""
     paused = False
     """Whether the next one is made, and waits before it starts."""
+    ending: Actor | None = None
+    """It ends when the message in hand was handled."""
     ended: Future[Any] | None = None
     """Set when all children have stopped, too."""
     stopped: Future[bool] | None = None
@@ -117,15 +128,18 @@ class Life:
         self.outbox: deque[Any] | None = None
         """What was decided and is not yet done."""
         self._backlog: deque[Item] | None = None
-        self._debts: dict[Future[Any], None] | None = None
+        self._debts: dict[Future[Any], ref[Reply]] | None = None
         self._rare = NOTHING
 
     @property
     def rare(self) -> Rare:
         """What this mailbox has and hardly any other: one of its own, to be changed. Needs no baton."""
         if self._rare is NOTHING:
-            with _lock:
-                self._rare = Rare() if self._rare is NOTHING else self._rare
+            for _ in taking(_lock):
+                try:
+                    self._rare = Rare() if self._rare is NOTHING else self._rare
+                finally:
+                    _lock.release()
         return self._rare
 
     @property
@@ -159,73 +173,87 @@ class Life:
     # Stopping.
 
     def stop(self) -> None:
-        """Stop the actor: nothing that waits behind this is handled."""
-        actor = self._close()
-        logger.debug("Stopped %s", self)
-        interrupt = self._call_hook(actor.on_stop)
+        """Stop the actor when the message in hand was handled: nothing that waits behind it is."""
+        thread = LOCAL.state
         future, self.replying = self.replying, None
-        self._bury(actor, future)
-        _raise(interrupt)
+        if future is AT_ONCE:
+            future = thread.deferred = Future()
+        self.stop_now(future)
 
-    def _call_hook(self, hook: Callable[..., object], *args: Any) -> KeyboardInterrupt | None:
-        """Call one of the actor's hooks. What it raises is logged, and ends nothing but the hook.
+    def stop_now(self, stopped: Future[Any] | None = None) -> None:
+        """The same, and leave the answer to that message alone."""
+        if self.actor is not None:
+            self._end_soon(self.actor, stopped, self.actor.on_stop)
 
-        A Ctrl-C is returned, to be raised when everything is in order.
-        """
+    def _end_soon(
+        self,
+        actor: Actor,
+        stopped: Future[Any] | None = None,
+        hook: Callable[[], object] | None = None,
+    ) -> None:
+        """End for good when the message in hand was handled, and call this hook of the actor's. Each of
+        these steps may be made again, behind a strike."""
+        drive: Drive = LOCAL.state.drive  # type: ignore[assignment]  # in a handler
+        self.rare.ending = actor
+        drive.sent.append((self._close, None, None))
+        if hook is not None:
+            drive.sent.append((self._call_hook, hook, None))
+        drive.sent.append((lambda _: self._bury(actor, stopped), None, None))
+
+    def _call_hook(self, hook: Callable[..., object], *args: Any) -> None:
+        """Call one of the actor's hooks. What it raises is logged, and ends nothing but the hook, unless
+        it is the thread's."""
         try:
             hook(*args)
         except BaseException as exception:
+            if LOCAL.state.exposed and is_strike(exception):
+                raise
             self.runtime._report_failure(self)
-            return _interrupt(exception)
-        return None
 
-    def _close(self) -> Actor:
-        actor = self.let_go()
+    def _close(self, _: None) -> None:
+        if self.actor is not None:
+            self.let_go()
+            logger.debug("Stopped %s", self)
         _answer(self.rare.stopped)
-        return actor
 
-    def let_go(self) -> Actor:
+    def let_go(self) -> None:
         """Be closed, and have no actor any more."""
         actor = self.actor
         assert actor is not None
-        self.runtime._ended.add()
         rare = self.rare
         rare.actor_class, rare.unfinished = type(actor), None
+        self.runtime._ended.add()
         self.state = CLOSED
         self.actor = self.outbox = None
-        return actor
 
-    def _bury(self, actor: Actor, stop_reply: Future[Any] | None) -> None:
+    def _bury(self, actor: Actor, stopped: Future[Any] | None) -> None:
         """Take the children along, and answer what nobody else will."""
         for future in list(self._debts or ()):
-            if self.settle_debt(future):
-                _refuse(future, f"{self} stopped before it answered")
+            _refuse(future, f"{self} stopped before it answered")
+            self.settle_debt(future)
         if self.children:
             ended = self.rare.ended = self.runtime._stop_children(self.children)
-            ended.on_done(lambda _: self._leave(actor, stop_reply))
+            ended.on_done(lambda _: self._leave(actor, stopped))
         else:
-            self._leave(actor, stop_reply)
+            self._leave(actor, stopped)
 
-    def _leave(self, actor: Actor, stop_reply: Future[Any] | None) -> None:
+    def _leave(self, actor: Actor, stopped: Future[Any] | None) -> None:
         """Nothing below it is left: be known to nobody. (Its children are found through it.)"""
-        parent, self.parent = self.parent, None
-        if parent is None:
+        if self.parent is None:
             ActorRegistry.unregister(actor.actor_ref)
         else:
-            parent.children.pop(self, None)  # type: ignore[call-overload]  # a life is half of a mailbox
-        _answer(stop_reply)
+            self.parent.children.pop(self, None)  # type: ignore[call-overload]  # a life is half of a mailbox
+        self.parent = self.rare.ending = None
+        _answer(stopped)
 
     def refuse_all(self) -> None:
         """Answer whatever is in a closed mailbox."""
-        queued = list(self.queue)
-        taken = [*(self._backlog or ()), *queued]
-        self._backlog = None
-        del self.queue[: len(queued)]
         ended = self._rare.ended
-        for message, future, _ in taken:
+        while waiting := self._next():
+            message, future, _ = waiting[0]
             if type(message) is ChildFailed:
                 message.ref.actor_inbox.give_up()  # type: ignore[attr-defined]  # a child of ours
-            elif type(message) is Resume:
+            elif isinstance(message, Resume):
                 pass
             elif future is None:
                 self.runtime._dead_letter(self, message)
@@ -235,6 +263,7 @@ class Life:
                 _answer(future)
             else:
                 ended.on_done(lambda _, future=future: _answer(future))  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
+            del waiting[0]  # last: behind a strike, it is answered again
 
     def waiting(self) -> list[Item]:
         """Return what waits, in the order in which it is handled."""
@@ -263,25 +292,22 @@ class Life:
                 if self.outbox:
                     self.handle(Resume(), None)
             return
+        # What is no Exception, and no strike, ends everything, as in pykka.
         if future is not None:
             _refuse(future, f"{self} was ended by {exception!r} while it handled this", exception)
             self.replying = None
-        if isinstance(exception, KeyboardInterrupt):
-            # Ctrl-C was meant for the thread that happened to run us. One actor fails, as with any
-            # exception; the others stay for whatever the program does about it.
+        if isinstance(exception, KeyboardInterrupt):  # of a library that a thread of ours has called
             self._fail(message, exception, again)
-            _raise(_interrupt(exception))
         else:
             logger.debug("%r in %s. Stopping all actors.", exception, self)
-            if self.state != CLOSED:
-                self.stop()
-            self.runtime._stop_all()
+            self.stop_now()
+            drive: Drive = LOCAL.state.drive  # type: ignore[assignment]  # in a handler
+            drive.sent.append((lambda _: self.runtime._stop_all(), None, None))
 
     def start_failed(self, exception: BaseException) -> None:
         """End an incarnation whose `on_start()` raised: `on_failure()` is not for it."""
         self.rare.failed_starts += 1
         self._fail(None, exception, notify_actor=False)
-        _raise(_interrupt(exception))
 
     def _fail(
         self,
@@ -293,22 +319,16 @@ class Life:
     ) -> None:
         """End this incarnation. With a parent the mailbox waits for it, else it is closed."""
         actor = self.actor
-        if actor is None:
-            return  # it raised after it had stopped, which was reported then
+        if actor is None or self._rare.ending is actor:
+            return  # it raised after it had stopped
         self.runtime._report_failure(self)
-        orphan = self.parent is None or self.parent.state == CLOSED
-        if orphan:
-            self._close()
-        interrupt = None
+        hook = partial(actor.on_failure, type(exception), exception, exception.__traceback__)
+        if self.parent is None or self.parent.state == CLOSED:
+            self._end_soon(actor, None, hook if notify_actor else None)
+            return
         if notify_actor:
-            interrupt = self._call_hook(
-                actor.on_failure, type(exception), exception, exception.__traceback__
-            )
-        if orphan:
-            self._bury(actor, None)
-        else:
-            self._suspend(actor, message, exception, again)
-        _raise(interrupt)
+            self._call_hook(hook)
+        self._suspend(actor, message, exception, again)
 
     def _suspend(self, actor: Actor, message: Any, exception: BaseException, again: Item | None) -> None:
         rare = self.rare
@@ -322,15 +342,23 @@ class Life:
         failure = ChildFailed(
             ref=actor.actor_ref,
             exception=exception,
-            message=None if type(message) is Resume else message,
+            message=None if isinstance(message, Resume) else message,
             state=state[0],
-            waiting=tuple(m for m, _, _ in self.waiting() if type(m) is not Resume),
+            waiting=tuple(m for m, _, _ in self.waiting() if not isinstance(m, Resume)),
         )
         try:
             self.parent.deliver(failure)  # type: ignore[union-attr]  # an orphan is not suspended
         except pykka.ActorDeadError:
             if self.choose():
-                self.end_for_good()
+                self._end_soon(actor)
+
+    def come_back(self) -> Actor | None:
+        """After a strike: undo an end or a failure that nobody was told of. `None`: it was told."""
+        if self._rare.ending is not None:
+            self._rare.ending = None
+        if self.state == SUSPENDED and self.choose():
+            self.state = OPEN
+        return self.actor if self.state == OPEN else None
 
     # What becomes of a suspended actor. Needs no baton.
 
@@ -386,7 +414,8 @@ class Life:
 
     def end_for_good(self) -> None:
         """End an actor that was given up. Needs the baton."""
-        self._bury(self._close(), None)
+        if self.actor is not None:
+            self._end_soon(self.actor)
 
     def resume(self, unfinished: Unfinished) -> None:
         """Put what the failed incarnation was doing before everything that waits. Needs the baton."""
@@ -406,7 +435,7 @@ class Life:
                     future._resolve((None, (type(error), error, error.__traceback__)))
             else:
                 self._put_first((message, _passed_on(future), context))
-                item = None
+                unfinished.item = item = None  # or a strike in `on_start()` brings it once more
         if item is not None and type(item[0]) is ChildFailed:
             child: Mailbox = item[0].ref.actor_inbox  # type: ignore[assignment]  # a child of ours
             if not child.rare.paused:
@@ -432,6 +461,13 @@ class Life:
 
     if TYPE_CHECKING:
 
+        def deliver(self, message: Any) -> None:
+            """Take a message, for somebody to handle: the other half's. Needs no baton."""
+
+        def _next(self) -> list[Item] | deque[Item]:
+            """Return where the next message is: the other half's."""
+            return self.queue
+
         def wake(self) -> None:
             """See to it that somebody runs this mailbox: the other half's. Needs no baton."""
 
@@ -441,11 +477,27 @@ class Life:
     # Deferred replies. Taking one out of the dict is a single step, and decides who answers: the
     # reply, the end of the reply, or the end of the actor. Needs no baton, but for `owe`.
 
-    def owe(self, future: Future[Any]) -> None:
-        """Remember that somebody waits for this answer."""
+    def owe(self, future: Future[Any], reply: Reply) -> None:
+        """Remember that somebody waits for this answer, and whose it is to give."""
         if self._debts is None:
             self._debts = {}
-        self._debts[future] = None
+        # A C function, and no finaliser: the last reference to the reply may go at any point of
+        # anybody's code, and what strikes a finaliser is swallowed. `put` ignores the weak reference.
+        dropped = partial(self.runtime.rescuer.put, (self._look_for_dropped,))
+        self._debts[future] = ref(reply, dropped)
+
+    def _look_for_dropped(self) -> None:
+        try:
+            self.deliver(LookForDropped())
+        except pykka.ActorDeadError:
+            pass  # all of them are answered
+
+    def refuse_dropped(self) -> None:
+        """Answer for replies that were let go without an answer."""
+        for future, reply in list((self._debts or {}).items()):
+            if reply() is None and self.settle_debt(future):
+                error = ReplyDropped(f"{self} took a reply along and let it go without an answer")
+                future._offer((None, (type(error), error, None)))
 
     def owes(self, future: Future[Any]) -> bool:
         """Tell whether it is still to be answered."""
@@ -454,7 +506,7 @@ class Life:
     def settle_debt(self, future: Future[Any]) -> bool:
         """Claim the right to answer. True for one caller only."""
         debts = self._debts
-        if debts is None or debts.pop(future, future) is not None:
+        if debts is None or debts.pop(future, None) is None:
             return False
         if not debts and LOCAL.state.running is self:
             self._debts = None  # only who has the baton adds one. Most actors of a million owe nothing
@@ -486,14 +538,3 @@ def _refuse(future: Future[Any], text: str, cause: BaseException | None = None) 
     error = pykka.ActorDeadError(text)
     error.__cause__ = cause
     future._resolve((None, (type(error), error, None)))
-
-
-def _interrupt(exception: BaseException) -> KeyboardInterrupt | None:
-    """Return a Ctrl-C that is meant for the main thread's program, not one that a library raised."""
-    on_main_thread = threading.current_thread() is threading.main_thread()
-    return exception if on_main_thread and isinstance(exception, KeyboardInterrupt) else None
-
-
-def _raise(interrupt: KeyboardInterrupt | None) -> None:
-    if interrupt is not None:
-        raise interrupt

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import threading
 from contextvars import Context
 from typing import TYPE_CHECKING
 
 from greenroom.actors.runtime._errors import RuntimeClosed, WorkNotBegun
-from greenroom.actors.runtime._threads import OwnThread
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._strikes import is_of_a_signal, is_strike
+from greenroom.actors.runtime._threads import LOCAL, OwnThread, taking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from greenroom.actors.runtime._timers import Timer
     from greenroom.actors.runtime._workers import Work
 
-__all__ = ["Loops", "running_loop", "usable"]
+__all__ = ["Loops", "pass_on", "running_loop", "usable"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 GRACE = 1.0
 """How many seconds a cancelled task has to end before it counts as stuck."""
@@ -42,27 +43,51 @@ class Loops:
         self._own: _LoopThread | None = None
         self._started = 0
         self._closed = False
-        self._unsettled: dict[Work, None] = {}
+        self._unsettled: dict[Work, _Running] = {}
         self._lost: dict[Work, None] = {}
         self.lost_total = 0
 
     def submit(self, work: Work, loop: asyncio.AbstractEventLoop | None) -> None:
         """Run `work.call()`, a coroutine, on `loop` or on our own."""
-        with self._lock:
-            # Under the lock, so that close() comes before it, and refuses it, or after, and cancels it.
-            running = _Running(self, work, loop or self._own_loop(work))
-            self._unsettled[work] = None
-            work.future.on_done(lambda _: self._unsettled.pop(work, None))
-            if work.timeout is not None:
-                work.timer = self._call_later(work.timeout, running.time_out)
+        refusal: Exception | None = None
+        for _ in taking(self._lock):
             try:
-                running.loop.call_soon_threadsafe(running.begin)
-            except RuntimeError as error:
-                refusal = RuntimeClosed(f"{work.name} was not begun: {error}")
-            else:
-                return
-        if work.claim():
+                # Under the lock: close() comes before it, and refuses it, or after, and cancels it.
+                try:
+                    running = _Running(self, work, loop or self._own_loop(work))
+                except Exception as error:  # no loop or thread can be had
+                    if LOCAL.state.exposed and is_strike(error):
+                        raise
+                    refusal = error
+                    continue
+                self._unsettled[work] = running
+                work.future.on_done(lambda _: self._unsettled.pop(work, None))
+                if work.timeout is not None:
+                    work.timer = self._call_later(work.timeout, running.time_out)
+                try:
+                    running.loop.call_soon_threadsafe(running.begin)
+                except RuntimeError as error:
+                    if isinstance(error, RecursionError):
+                        raise  # which is this thread's
+                    refusal = RuntimeClosed(f"{work.name} was not begun: {error}")
+            finally:
+                self._lock.release()
+        if refusal is not None and work.claim():
             work.fail(refusal)
+
+    def leave_closed_loops(self) -> None:
+        """See to work on loops that were closed since: nothing there will ever tell of its end."""
+        for work, running in list(self._unsettled.items()):
+            if running.loop.is_closed():
+                self.leave_loop(work, called=running.called)
+
+    def leave_loop(self, work: Work, *, called: bool) -> None:
+        """Do work on our own loop that another one did not come to, or count it as failed."""
+        if not called:
+            work.put_back()
+            self.submit(work, None)
+        elif work.claim():
+            work.fail(RuntimeError(f"{work.name} was under way when its event loop was closed"))
 
     def lost(self) -> tuple[str, ...]:
         """Name the work that was written off and is still there."""
@@ -111,7 +136,7 @@ class Loops:
 class _Running:
     """One coroutine on its way."""
 
-    __slots__ = ("_fate", "_loops", "_reached", "_task", "_work", "loop")
+    __slots__ = ("_fate", "_loops", "_reached", "_task", "_work", "called", "loop")
 
     def __init__(self, loops: Loops, work: Work, loop: asyncio.AbstractEventLoop) -> None:
         self._loops = loops
@@ -120,11 +145,15 @@ class _Running:
         self._fate: dict[int, str] = {}
         """Begun or declined: who puts it there first decides."""
         self._reached = False
+        self.called = False
+        """Whether the work was called."""
         self.loop = loop
 
     def begin(self) -> None:
         work = self._work
         self._reached = True
+        if not work.begin():
+            return
         if work.claimed or self._fate.setdefault(0, "begun") != "begun":
             self._loops.came_back(work)  # its time was over before the loop came to it
             return
@@ -132,13 +161,18 @@ class _Running:
         self._task.add_done_callback(self._ended)
 
     async def _outcome(self) -> Outcome:
+        self.called = True
         try:
             return await self._work.call(), None
-        except BaseException:  # SystemExit would end the loop, and everybody else's work with it
+        except BaseException as error:  # SystemExit would end the loop, and all other work with it
+            pass_on(error)
             return None, sys.exc_info()
 
     def _ended(self, task: asyncio.Task[Outcome]) -> None:
-        if task.cancelled():  # before its first step
+        if task.cancelled() and not self.called and not self._work.claimed:
+            self._loops.leave_loop(self._work, called=False)  # its loop is about to end
+            return
+        if task.cancelled():
             cancelled = asyncio.CancelledError(f"{self._work.name} was cancelled")
             outcome: Outcome = (None, (type(cancelled), cancelled, None))
         else:
@@ -177,6 +211,18 @@ class _Running:
         if ended or self.loop.is_closed():
             return
         self._loops.write_off(self._work, self.loop)
+
+
+def pass_on(error: BaseException) -> None:
+    """End the loop that runs here with what a signal handler raised inside a task, as asyncio does for a
+    task that lets it through."""
+    loop = running_loop()
+    if loop is not None and isinstance(error, (SystemExit, KeyboardInterrupt)) and is_of_a_signal(error):
+        loop.call_soon(_raise, error)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

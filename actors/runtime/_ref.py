@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pykka
 
+from greenroom.actors.runtime._errors import MailboxFull
 from greenroom.actors.runtime._life import CLOSED
 from greenroom.messages import StopActor
 
@@ -54,8 +55,8 @@ class ActorRef(pykka.ActorRef[A]):
         return cast("A | None", self.actor_inbox.actor)
 
     def is_alive(self) -> bool:
-        """Tell whether the actor has not stopped."""
-        return self.actor_inbox.state != CLOSED
+        """Tell whether the actor has not stopped. In a forked child none of the parent's lives."""
+        return not self.actor_stopped.is_set()
 
     def tell(self, message: Any) -> None:
         """Send a message. Raises `ActorDeadError`, or `MailboxFull`, if it is not taken.
@@ -75,7 +76,7 @@ class ActorRef(pykka.ActorRef[A]):
         future = mailbox.create_future(message)
         try:
             mailbox.deliver(message, future, True)
-        except Exception:
+        except (pykka.ActorDeadError, MailboxFull):
             future._resolve((None, sys.exc_info()))
         return future
 
@@ -100,7 +101,7 @@ class StopFlag:
 
     def is_set(self) -> bool:
         """Tell whether it has stopped."""
-        return self._mailbox.state == CLOSED
+        return self._mailbox.state == CLOSED or self._mailbox.runtime.forked
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it has stopped, or the timeout is over, and tell whether it has."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import logging
+import weakref
 from typing import Any, ClassVar, TypeVar
 
 import pykka
 
+from greenroom.actors.runtime._logging import get_log
+
 __all__ = ["ActorRegistry"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 A = TypeVar("A", bound=pykka.Actor)
 
@@ -22,9 +24,11 @@ class ActorRegistry(pykka.ActorRegistry):
     same whether ten or a million are in.
     """
 
-    # A plain dict, and each change a single step: there is nothing here that needs a lock. Only actors
-    # without a parent are in it. The others are found through their parents.
+    # Plain dicts, and each change a single step: there is nothing here that needs a lock. Only actors
+    # without a parent are in them. The others are found through their parents.
     _refs: ClassVar[dict[pykka.ActorRef[Any], None]] = {}
+    _weak: ClassVar[dict[int, weakref.ref[pykka.ActorRef[Any]]]] = {}
+    """Those that the registry does not keep alive (`Actor.lives_on`), by the `id()` of the reference."""
 
     @classmethod
     def get_all(cls) -> list[pykka.ActorRef[Any]]:
@@ -35,7 +39,8 @@ class ActorRegistry(pykka.ActorRegistry):
     def every(cls) -> list[pykka.ActorRef[Any]]:
         """As `get_all()`, with those that have stopped and whose children have not."""
         found: list[pykka.ActorRef[Any]] = []
-        left = list(cls._refs)[::-1]
+        weak = [ref() for ref in list(cls._weak.values())]
+        left = [*list(cls._refs), *(ref for ref in weak if ref is not None)][::-1]
         while left:
             found.append(left.pop())
             children: dict[Any, Any] = getattr(
@@ -60,15 +65,19 @@ class ActorRegistry(pykka.ActorRegistry):
         return next((ref for ref in cls.get_all() if ref.actor_urn == actor_urn), None)
 
     @classmethod
-    def register(cls, actor_ref: pykka.ActorRef[Any]) -> None:
+    def register(cls, actor_ref: pykka.ActorRef[Any], *, lives_on: bool = True) -> None:
         """Add an actor that has no parent. Starting it does this."""
-        cls._refs[actor_ref] = None
+        key, weak = id(actor_ref), cls._weak
+        if lives_on:
+            cls._refs[actor_ref] = None
+        else:
+            weak[key] = weakref.ref(actor_ref, lambda _: weak.pop(key, None))
         logger.debug("Registered %s", actor_ref)
 
     @classmethod
     def unregister(cls, actor_ref: pykka.ActorRef[A]) -> None:
         """Take an actor out. Stopping it does this."""
-        if cls._refs.pop(actor_ref, logger) is None:
+        if cls._refs.pop(actor_ref, logger) is None or cls._weak.pop(id(actor_ref), None) is not None:
             logger.debug("Unregistered %s", actor_ref)
         else:
             logger.debug("Unregistered %s (not found in registry)", actor_ref)

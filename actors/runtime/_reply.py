@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
-from greenroom.actors.runtime._errors import ReplyDropped
+from greenroom.actors.runtime._threads import LOCAL
 
 if TYPE_CHECKING:
     from greenroom.actors.runtime._future import Future, Outcome
@@ -28,7 +27,7 @@ class Reply:
         self._mailbox = mailbox
         self._future = future
         if future is not None:
-            mailbox.owe(future)
+            mailbox.owe(future, self)
 
     @property
     def wanted(self) -> bool:
@@ -43,18 +42,26 @@ class Reply:
         """Answer with an exception. False as for `set()`."""
         return self._answer((None, (type(exception), exception, exception.__traceback__)))
 
+    def pass_on(self, done: Future[Any]) -> bool:
+        """Answer with the outcome of a future that is done: a callback for its `on_done()`."""
+        assert done._outcome is not None
+        return self._answer(done._outcome)
+
     def _answer(self, outcome: Outcome) -> bool:
-        future, self._future = self._future, None
-        if future is None or not self._mailbox.settle_debt(future):
-            return False
-        future._resolve(outcome)
-        return True
+        thread = LOCAL.state
+        drive = thread.drive
+        if thread.driving and drive is not None and drive.item is not None:
+            wanted = self.wanted  # in a handler: it is sent when that has returned
+            if wanted:
+                drive.sent.append((self._send, outcome, None))
+            return wanted
+        return self._send(outcome)
 
-    def __del__(self) -> None:
+    def _send(self, outcome: Outcome) -> bool:
         future = self._future
-        if future is None or sys.is_finalizing() or not self._mailbox.settle_debt(future):
-            return
-        error = ReplyDropped(f"{self._mailbox} took a reply along and let it go without an answer")
-
-        # The last reference may go at any point of anybody's code, so callbacks do not run from here.
-        self._mailbox.runtime._run_soon(lambda: future._resolve((None, (type(error), error, None))))
+        if future is None:
+            return False
+        first = future._offer(outcome)
+        self._mailbox.settle_debt(future)
+        self._future = None
+        return first

@@ -36,11 +36,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from greenroom.actors.runtime._life import Item
 
-__all__ = ["Resume", "Unfinished"]
+__all__ = ["LookForDropped", "Resume", "Unfinished"]
 
 
 class Resume:
     """What a mailbox tells itself: go on with the outbox."""
+
+    __slots__ = ()
+
+
+class LookForDropped(Resume):
+    """What a mailbox tells itself: a reply may have been let go without an answer. Behind the message in
+    hand, which may be put back, and then its reply counts for nothing."""
 
     __slots__ = ()
 

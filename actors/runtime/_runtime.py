@@ -9,16 +9,19 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-import logging
 import math
+import operator
+import os
 import random
 import sys
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import pykka
 
+from greenroom.actors.runtime import _courtesy, _life
 from greenroom.actors.runtime._actor import Actor, _start
 from greenroom.actors.runtime._calls import (
     check_at_least,
@@ -31,13 +34,15 @@ from greenroom.actors.runtime._calls import (
 from greenroom.actors.runtime._crew import Crew
 from greenroom.actors.runtime._errors import RuntimeClosed, WouldBlock
 from greenroom.actors.runtime._future import Derived, Future
-from greenroom.actors.runtime._life import SUSPENDED, Life
+from greenroom.actors.runtime._life import CLOSED, SUSPENDED, Life
+from greenroom.actors.runtime._logging import LogWriter, forget_writers, get_log
 from greenroom.actors.runtime._loops import Loops, usable
 from greenroom.actors.runtime._mailbox import Mailbox
 from greenroom.actors.runtime._ref import ActorRef
 from greenroom.actors.runtime._registry import ActorRegistry
 from greenroom.actors.runtime._stats import RuntimeStats, Tally
-from greenroom.actors.runtime._threads import LOCAL, Birth
+from greenroom.actors.runtime._strikes import RESCUERS, Rescuer
+from greenroom.actors.runtime._threads import LOCAL, Birth, forget_parent
 from greenroom.actors.runtime._timers import Clock, ManualClock, ManualTimers, Timer, TimerThread
 from greenroom.actors.runtime._workers import Work, Workers
 from greenroom.messages import StopActor
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Runtime", "current_runtime", "default_runtime"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 A = TypeVar("A", bound=Actor)
 T = TypeVar("T")
@@ -116,22 +121,33 @@ class Runtime:
         """For whatever is spread at random. A simulation's comes from its seed."""
         self._on_dead_letter = on_dead_letter
         self._closed = False
+        self._was_struck = False
+        """Whether an exception struck while it was being closed."""
+        self.forked = False
+        """Whether it belongs to the parent process, which this one was forked from."""
         self._started, self._ended = Tally(), Tally()
         self._failures, self._restarts, self._dead_letters = Tally(), Tally(), Tally()
         self._slow, self._hand_overs = Tally(), Tally()
         self._slow_told, self._slow_again = 0, -math.inf
+        self.rescuer = Rescuer(f"{self.name}-rescuer")
+        """Finishes what a struck thread had in hand. It runs from the first actor on."""
+        weakref.finalize(self, self.rescuer.end).atexit = False
+        self.log = LogWriter(f"{self.name}-log", self.rescuer)
+        """Writes what is logged on threads that may be struck."""
+        weakref.finalize(self, self.log.end).atexit = False
         self._timers: TimerThread | ManualTimers = (
             ManualTimers(clock)
             if isinstance(clock, ManualClock)
-            else TimerThread(f"{self.name}-timers", self.clock, self._collecting)
+            else TimerThread(f"{self.name}-timers", self.clock, self._collecting, self.rescuer.elsewhere)
         )
         self._helpers: Crew[Callable[[], object]] = Crew(
-            f"{self.name}-helper", helpers, HELPER_PATIENCE, _call_job
+            f"{self.name}-helper", helpers, HELPER_PATIENCE, _call_job, self.rescuer.elsewhere
         )
         """They run actors when the thread that brought the message has done its share."""
         self._most_workers = workers
         self._workers: dict[str, Workers] = {}
         self._loops = Loops(self.name, self._set_timer)
+        _runtimes.add(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -176,11 +192,22 @@ class Runtime:
         future: Future[Any] = Future()
         name = name or name_of(call)
         if is_async(call):
-            self._loops.submit(Work(functools.partial(call, *args), future, name, timeout), loop)
+            work = Work(functools.partial(call, *args), future, name, timeout)
+            submit = functools.partial(self._loops.submit, work, loop)
+            self.send(self.rescuer.elsewhere if loop is None else operator.call, submit)
         else:
             whole = functools.partial(self._call_and_await, call, args, loop)
-            self._lane(lane, most).submit(Work(whole, future, name, timeout))
+            self.send(self._lane(lane, most).submit, Work(whole, future, name, timeout))
         return future
+
+    def send(self, send: Callable[[Any], object], what: Any) -> None:
+        """Call this when the handler on this thread has returned, or at once if there is none."""
+        thread = LOCAL.state
+        drive = thread.drive
+        if thread.driving and drive is not None and drive.item is not None:
+            drive.sent.append((send, what, None))
+        else:
+            send(what)
 
     def fault_point(self, name: str) -> None:
         """Mark a place where a simulation may make things fail. Here it does nothing."""
@@ -215,10 +242,16 @@ class Runtime:
         if LOCAL.state.driving:
             msg = f"{self.name} was to be closed inside a handler, which would wait for itself"
             raise WouldBlock(msg)
-        if self._closed:
+        if self._closed and not self._was_struck:
             return
-        self._closed = True
-        deadline = time.monotonic() + timeout
+        self._closed, self._was_struck = True, False
+        try:
+            self._end_all(time.monotonic() + timeout)
+        except BaseException:
+            self._was_struck = True  # so that it can be closed again
+            raise
+
+    def _end_all(self, deadline: float) -> None:
         roots = [mailbox for mailbox in self._mailboxes() if mailbox.is_root()]
         stopping = [(mailbox, self._stop_mailbox(mailbox)) for mailbox in reversed(roots)]
         for mailbox, stopped in stopping:
@@ -234,6 +267,8 @@ class Runtime:
         self._timers.close()
         for job in self._helpers.close() + self._helpers.join(HELPER_PATIENCE):
             job()  # nobody else will
+        self.rescuer.close(HELPER_PATIENCE)
+        self.log.close(HELPER_PATIENCE)
 
     def __enter__(self) -> Self:
         LOCAL.state.entered.append(self)
@@ -268,8 +303,23 @@ class Runtime:
 
     def _refuse_when_closed(self) -> None:
         if self._closed:
-            msg = f"{self.name} is closed: it starts no actor, timer or work any more"
+            why = "belongs to the parent process, which this one was forked from" if self.forked else ""
+            msg = f"{self.name} {why or 'is closed'}: it starts no actor, timer or work any more"
             raise RuntimeClosed(msg)
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: start nothing and wait for nobody. None of the threads is here, and what
+        they had locked stays locked."""
+        for mailbox in self._mailboxes():
+            mailbox.state = CLOSED
+        self._closed = self.forked = True
+        # Kept: dropping what waits there might run somebody's finaliser.
+        self._parents = self._timers, self._helpers, self._workers, self.rescuer, self.log
+        self.rescuer = Rescuer(self.name)
+        self.log = LogWriter(self.name, self.rescuer)
+        self._timers = ManualTimers(ManualClock())
+        self._helpers = Crew(self.name, 0, HELPER_PATIENCE, _call_job)
+        self._workers = {}
 
     def _refs(self) -> list[ActorRef[Any]]:
         """Return the actors here, and those that have stopped and wait for their children."""
@@ -331,6 +381,9 @@ class Runtime:
         )
 
     def _report_failure(self, mailbox: Life) -> None:
+        if isinstance(sys.exception(), RuntimeClosed):
+            logger.debug("%s was still at work when %s was closed", mailbox, self.name)
+            return
         self._failures.add()
         logger.error("Unhandled exception in %s:", mailbox, exc_info=sys.exc_info())
 
@@ -347,14 +400,16 @@ class Runtime:
         self, delay: float, call: Callable[..., object], *args: Any, interval: float | None = None
     ) -> Timer:
         timer = Timer(self.clock() + delay, interval, call, args)
-        self._timers.add(timer)
+        self.send(self._timers.add, timer)
         return timer
 
     def _lane(self, name: str, most: int | None = None) -> Workers:
         crew = self._workers.get(name)
         if crew is None:
             # Two threads may be here at once: setdefault is a single step, one of them wins.
-            crew = Workers(f"{self.name}-{name}", most or self._most_workers, self._set_timer)
+            most = most or self._most_workers
+            elsewhere = self.rescuer.elsewhere
+            crew = Workers(f"{self.name}-{name}", most, self._set_timer, elsewhere)
             crew = self._workers.setdefault(name, crew)
             if self._closed:
                 crew.close(0.0)
@@ -363,7 +418,7 @@ class Runtime:
     def _collecting(self, call: Callable[[], bool]) -> bool:
         """Call, and have helpers run the actors that were told something: the thread is the timers'."""
         thread = LOCAL.state
-        ready = thread.ready
+        ready = (thread.drive or thread.begin_drive()).ready
         thread.driving = True
         try:
             return call()
@@ -394,6 +449,26 @@ class Runtime:
 def _call_job(job: Callable[[], object], _: threading.Thread) -> bool:
     job()
     return True
+
+
+_runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """In a forked child: nobody releases what other threads had locked, and nobody but us is in line."""
+    global _default_lock
+    _default_lock = threading.RLock()
+    _life._lock = threading.RLock()
+    _courtesy._line.clear()
+    forget_parent()
+    forget_writers()
+    RESCUERS.clear()
+    for runtime in list(_runtimes):
+        runtime._leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 _default: Runtime | None = None

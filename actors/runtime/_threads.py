@@ -10,14 +10,27 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from greenroom.actors.runtime._future import Future
+    from greenroom.actors.runtime._life import Item
     from greenroom.actors.runtime._mailbox import Mailbox
     from greenroom.actors.runtime._ref import ActorRef
     from greenroom.actors.runtime._runtime import Runtime
 
-__all__ = ["LOCAL", "Birth", "OwnThread", "ThreadState", "in_flight"]
+    Sending = tuple[Callable[[Any], object], Any, Mailbox | None]
+    """What to call with what, and whom to wake afterwards."""
+
+__all__ = [
+    "LOCAL",
+    "Birth",
+    "Drive",
+    "OwnThread",
+    "ThreadState",
+    "forget_parent",
+    "in_flight",
+    "taking",
+]
 
 
 class Birth:
@@ -39,6 +52,36 @@ class Birth:
         """What the constructor has made, should it raise later."""
 
 
+class Drive:
+    """What a thread has in hand while it runs actors. If the thread is struck, a rescuer goes on from
+    here: see `_strikes`."""
+
+    __slots__ = ("doing", "item", "mailbox", "ready", "saved", "sending", "sent", "token")
+
+    def __init__(self) -> None:
+        self.ready: deque[Mailbox] = deque()
+        """Mailboxes that got a message from a handler on this thread, in order."""
+
+        self.mailbox: Mailbox | None = None
+        """The mailbox that is being run, if its baton is held with this token."""
+        self.token: object = None
+
+        self.item: Item | None = None
+        """The message in hand, until its handler has returned. From then on it has happened."""
+
+        self.saved: tuple[Any, deque[Any] | None] | None = None
+        """What its actor and its outbox were before, on a thread that may be struck."""
+
+        self.sent: list[Sending] = []
+        """What the handler has sent: it goes out when the handler has returned."""
+
+        self.sending: Iterator[Sending] | None = None
+        """The rest of that, while it goes out."""
+
+        self.doing: Sending | None = None
+        """The last that was taken from there."""
+
+
 class ThreadState:
     """One thread's. A plain object behind a thread-local, so that a message costs one look-up."""
 
@@ -47,11 +90,12 @@ class ThreadState:
         "answers_left",
         "birth",
         "deferred",
+        "drive",
         "driving",
         "entered",
+        "exposed",
         "finishing",
         "held",
-        "ready",
         "running",
         "sample_due",
         "sampled",
@@ -66,8 +110,11 @@ class ThreadState:
         self.waking = False
         """Whether it was woken by an answer and does not run yet, or stands in line to run."""
 
-        self.ready: deque[Mailbox] = deque()
-        """Mailboxes that got a message from a handler on this thread, in order."""
+        self.exposed = True
+        """Whether signals and other strikes may reach it: it is not one of the runtime's own."""
+
+        self.drive: Drive | None = Drive()
+        """What it has in hand while it drives. `None`: it was struck, and a rescuer has that."""
 
         self.running: Mailbox | None = None
         """The mailbox whose handler is on this thread's stack."""
@@ -101,6 +148,11 @@ class ThreadState:
 
         key = id(self)
         _every[key] = weakref.ref(self, lambda _: _every.pop(key, None))
+
+    def begin_drive(self) -> Drive:
+        """After a strike: have something to hold what is in hand again."""
+        self.drive = Drive()
+        return self.drive
 
     def sample(self, now: float) -> None:
         """Look at this thread's processor time, now and then: each look costs as much as a handler.
@@ -142,6 +194,26 @@ class OwnThread(threading.Thread):
         """Start it, in a context that is empty."""
         Context().run(super().start)
 
+    def run(self) -> None:
+        """Run, where no signal handler does, and nobody recurses."""
+        LOCAL.state.exposed = False
+        super().run()
+
+
+def taking(lock: Any) -> Iterator[object]:
+    """Take a lock, on a thread that may be struck:
+
+        for _ in taking(lock):
+            try:
+                ...
+            finally:
+                lock.release()
+
+    A step of a loop takes it, and no strike comes between that and the `try`. From Python 3.14 on, one
+    may come between the beginning of a `with` and its block, and the lock would stay taken.
+    """
+    return map(lock.acquire, (True,))
+
 
 class _Local(threading.local):
     def __init__(self) -> None:
@@ -150,3 +222,9 @@ class _Local(threading.local):
 
 LOCAL = _Local()
 """`LOCAL.state` is the state of the thread that reads it."""
+
+
+def forget_parent() -> None:
+    """In a forked child: there is no other thread, and what this one was in is the parent's."""
+    _every.clear()
+    LOCAL.state = ThreadState()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import logging
 import math
+import queue
 import threading
 import weakref
 from collections.abc import Callable
@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import pykka
 
-from greenroom.actors.runtime._threads import OwnThread
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._threads import OwnThread, taking
 
 __all__ = [
     "Clock",
@@ -25,7 +26,7 @@ __all__ = [
     "TimerThread",
 ]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 
 class Clock(Protocol):
@@ -41,7 +42,7 @@ class TimerOver(Exception):
 class Timer:
     """A call that is to be made later, once or again and again."""
 
-    __slots__ = ("__weakref__", "_what", "due", "interval")
+    __slots__ = ("__weakref__", "_what", "due", "interval", "waits")
 
     def __init__(
         self, due: float, interval: float | None, call: Callable[..., object], args: tuple[Any, ...]
@@ -49,6 +50,8 @@ class Timer:
         self.due = due
         self.interval = interval
         self._what: tuple[Callable[..., object], tuple[Any, ...]] | None = (call, args)
+        self.waits = False
+        """Whether it is in a queue. It may be put there twice, behind a strike."""
 
     @property
     def cancelled(self) -> bool:
@@ -94,12 +97,16 @@ class TimerQueue:
         return sum(not timer.cancelled for _, _, timer in self._heap)
 
     def push(self, timer: Timer) -> None:
-        """Add a timer."""
+        """Add a timer, unless it is there."""
+        if timer.waits:
+            return
         if len(self._heap) >= self._tidy_at:
             self._heap = [entry for entry in self._heap if not entry[2].cancelled]
             heapq.heapify(self._heap)
             self._tidy_at = max(64, 2 * len(self._heap))
-        heapq.heappush(self._heap, (timer.due, next(self._counter), timer))
+        entry = (timer.due, next(self._counter), timer)
+        timer.waits = True
+        heapq.heappush(self._heap, entry)
 
     def next_due(self) -> float | None:
         """Tell when the next one is due."""
@@ -117,7 +124,9 @@ class TimerQueue:
         due = self.next_due()
         if due is None or due > now:
             return None
-        return heapq.heappop(self._heap)[2]
+        timer = heapq.heappop(self._heap)[2]
+        timer.waits = False
+        return timer
 
     def again(self, timer: Timer, now: float) -> None:
         """Put a repeating timer back. Beats that were missed are left out, not made up for."""
@@ -129,66 +138,90 @@ class TimerQueue:
 class TimerThread:
     """Keeps timers on a daemon thread, which is started with the first."""
 
-    def __init__(self, name: str, clock: Clock, around: Callable[[Callable[[], bool]], bool]) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        around: Callable[[Callable[[], bool]], bool],
+        elsewhere: Callable[[Callable[[], object]], object],
+    ) -> None:
+        self._elsewhere = elsewhere
         self._name = name
         self._clock = clock
         self._around = around
         self._queue = TimerQueue()
-        self._changed = threading.Condition()
+        # Not a condition: its methods are Python's, and a strike in there would leave it locked.
+        self._lock = threading.RLock()
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._sleeps_until = -math.inf
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def add(self, timer: Timer) -> None:
-        with self._changed:
-            if self._closed:
-                return
-            first = self._queue.next_due()
-            self._queue.push(timer)
-            if self._thread is None:
-                self._start()
-            elif first is None or timer.due < first:
-                self._changed.notify()
+        for _ in taking(self._lock):
+            try:
+                if not self._closed:
+                    self._queue.push(timer)
+            finally:
+                self._lock.release()
+        if self._thread is None:
+            self._elsewhere(self._start)
+        elif timer.due < self._sleeps_until:
+            self._wakes.put(None)
 
     def _start(self) -> None:
-        thread = self._thread = OwnThread(self._run, name=self._name)
-        try:
-            thread.start()
-        except BaseException as error:
-            self._thread = None
-            if not isinstance(error, RuntimeError):
-                raise
-            # The system has no thread for us now. Whoever set the timer has done its part: the timer
-            # stays, and the next one that is set tries again.
-            logger.error("%s could not be started (%s): timers have to wait", self._name, error)
+        with self._lock:
+            if self._thread is not None or self._closed:
+                return
+            thread = OwnThread(self._run, name=self._name)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # The system has no thread for us now. Whoever set the timer has done its part: the timer
+                # stays, and the next one that is set tries again.
+                logger.error("%s could not be started (%s): timers have to wait", self._name, error)
+            else:
+                self._thread = thread
 
     def pending(self) -> int:
-        with self._changed:
-            return len(self._queue)
+        pending = 0
+        for _ in taking(self._lock):
+            try:
+                pending = len(self._queue)
+            finally:
+                self._lock.release()
+        return pending
 
     def close(self) -> None:
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify()
             thread = self._thread
+        self._wakes.put(None)
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout=5.0)
 
     def _run(self) -> None:
         while (timer := self._next()) is not None:
             if self._around(timer.fire):
-                with self._changed:
+                with self._lock:
                     self._queue.again(timer, self._clock())
 
     def _next(self) -> Timer | None:
-        with self._changed:
-            while not self._closed:
+        while True:
+            with self._lock:
+                if self._closed:
+                    return None
                 timer = self._queue.pop_due(self._clock())
                 if timer is not None:
+                    self._sleeps_until = -math.inf  # it looks again before it sleeps
                     return timer
                 due = self._queue.next_due()
-                left = None if due is None else min(max(0.0, due - self._clock()), threading.TIMEOUT_MAX)
-                self._changed.wait(left)
-            return None
+                self._sleeps_until = math.inf if due is None else due
+            left = None if due is None else min(max(0.0, due - self._clock()), threading.TIMEOUT_MAX)
+            try:
+                self._wakes.get(timeout=left)
+            except queue.Empty:
+                pass
 
 
 class ManualClock:

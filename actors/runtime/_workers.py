@@ -18,13 +18,15 @@ waiting a second ago has still not begun, more workers help, up to a bound, unti
 from __future__ import annotations
 
 import contextvars
-import logging
+import operator
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.runtime._crew import Crew
 from greenroom.actors.runtime._errors import RuntimeClosed, WorkTimedOut
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._threads import LOCAL, taking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Work", "Workers"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 PATIENCE = 10.0
 """A worker that found nothing to do for so many seconds ends."""
@@ -46,7 +48,7 @@ RELIEF = 1.0
 class Work:
     """One piece of slow work. Of its worker and its timeout, whoever claims it first settles it."""
 
-    __slots__ = ("_claim", "call", "context", "future", "name", "timeout", "timer")
+    __slots__ = ("_claim", "_to_begin", "call", "context", "future", "name", "timeout", "timer")
 
     def __init__(
         self, call: Callable[[], Any], future: Future[Any], name: str, timeout: float | None
@@ -58,6 +60,19 @@ class Work:
         self.context = contextvars.copy_context()
         self.timer: Timer | None = None
         self._claim = threading.Lock()
+        self._to_begin = [None]
+
+    def begin(self) -> bool:
+        """Win the right to do it. True once: it may be submitted twice, behind a strike."""
+        try:
+            self._to_begin.pop()
+        except IndexError:
+            return False
+        return True
+
+    def put_back(self) -> None:
+        """It was not called after all, and may be begun elsewhere."""
+        self._to_begin.append(None)
 
     @property
     def claimed(self) -> bool:
@@ -90,9 +105,13 @@ class Workers:
     """At most `most` threads at work, started on demand."""
 
     def __init__(
-        self, name: str, most: int, call_later: Callable[[float, Callable[[], object]], Timer]
+        self,
+        name: str,
+        most: int,
+        call_later: Callable[[float, Callable[[], object]], Timer],
+        elsewhere: Callable[[Callable[[], object]], object] = operator.call,
     ) -> None:
-        self.crew: Crew[Work] = Crew(name, most, PATIENCE, self._do)
+        self.crew: Crew[Work] = Crew(name, most, PATIENCE, self._do, elsewhere)
         self._call_later = call_later
         self._lock = threading.RLock()  # reentrant: see Crew
         self._running: dict[threading.Thread, Work] = {}
@@ -123,10 +142,14 @@ class Workers:
 
     def _watch(self) -> None:
         """Look again in a second whether what waits now has begun."""
-        with self._lock:
-            if self._watching:
-                return
-            self._watching = True
+        watching = True
+        for _ in taking(self._lock):
+            try:
+                watching, self._watching = self._watching, True
+            finally:
+                self._lock.release()
+        if watching:
+            return
         queued, taken = self.crew.progress()
         self._call_later(RELIEF, lambda: self._look(queued + taken))
 
@@ -143,20 +166,25 @@ class Workers:
 
     def _refuse(self, begun_by_nobody: list[Work]) -> None:
         for work in begun_by_nobody:
-            if work.claim():
+            if work.begin() and work.claim():
                 work.fail(RuntimeClosed(f"{work.name} was not begun: the runtime was closed"))
 
     def _do(self, work: Work, thread: threading.Thread) -> bool:
         """Do it. False if it was written off meanwhile, and the thread with it."""
+        if not work.begin():
+            return True
         thread.name = f"{thread.name}: {work.name}"  # a stack dump then says what is stuck
         self._running[thread] = work
         if work.timeout is not None:
             work.timer = self._call_later(work.timeout, lambda: self._write_off(work, thread))
         outcome: Outcome
+        state = LOCAL.state
+        state.exposed = True  # the work is anybody's, and may recurse
         try:
             outcome = (work.context.run(work.call), None)
         except BaseException:  # SystemExit of a confused library ends this work, not the worker
             outcome = (None, sys.exc_info())
+        state.exposed = False
         del self._running[thread]
         if work.claim():
             work.future._resolve(outcome)

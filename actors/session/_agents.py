@@ -7,12 +7,12 @@ that follow, if there are any.
 from __future__ import annotations
 
 import dataclasses
-import logging
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.errors import text_of
 from greenroom.actors.ledger.coherence import Remembered
+from greenroom.actors.runtime._logging import get_log
 from greenroom.actors.session import _callers as callers
 from greenroom.actors.session.hooks import forget_transcript
 from greenroom.actors.session.machine.effects import Refusal
@@ -34,10 +34,11 @@ from greenroom.messages import (
 
 if TYPE_CHECKING:
     from greenroom.actors.session._session import Session
+    from greenroom.actors.session._session_state import HeldAgent
     from greenroom.actors.session.machine import effects as effects_of
     from greenroom.messages import AdoptAgent
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 Effects = list[Any]
 
@@ -53,7 +54,7 @@ def slow_work(session: Session) -> SlowWork:
 def build(session: Session, effect: effects_of.Build) -> None:
     """Build an agent: on its caller's thread, on a worker or on a loop."""
     state, turn, ledger = session._state, effect.turn, session._ledger()
-    actor_ref = session.actor_ref
+    actor_ref, session_id = session.actor_ref, state.machine.id_of(turn, state.key)
 
     def use_settings(method: str, *args: Any) -> Any:
         return actor_ref.ask(UseSettings(method=method, args=args))
@@ -62,18 +63,18 @@ def build(session: Session, effect: effects_of.Build) -> None:
         state.resources = Resources(state.key)
     context = BuildContext(
         key=state.key,
-        session_id=turn.session_id,
+        session_id=session_id,
         spec=turn.spec,
         given=turn.given,
         settings=Settings(state.key, use_settings),
         store=None if ledger is None else ledger.store_for_agents(),
         resources=state.resources,
     )
-    held = state.held(effect.incarnation) or state.hold(effect.incarnation, None, turn.session_id)
+    held = state.held(effect.incarnation) or state.hold(effect.incarnation, None, session_id)
     held.loop = turn.loop
     if state.ledger is not None:
-        held.remembered = Remembered(turn.session_id)
-        held.remembered.remember(turn.session_id, state.ledger.seen)
+        held.remembered = Remembered(session_id)
+        held.remembered.remember(session_id, state.ledger.seen)
     waiter = callers.waiter_of(state, turn)
     if waiter is not None and turn.here:
         here = BuildHere(incarnation=effect.incarnation, context=context)
@@ -81,13 +82,15 @@ def build(session: Session, effect: effects_of.Build) -> None:
         return
     caller = copy_context() if waiter is None or waiter.context is None else waiter.context
     # The context variables of whoever wants the turn, and not of whoever ended the one before.
-    caller.copy().run(slow_work(session).build, effect.incarnation, context, turn.loop)
+    caller.copy().run(slow_work(session).build, effect.incarnation, context, turn)
 
 
 def build_ended(session: Session, message: BuildEnded) -> Effects:
     """A build is over, in time or late."""
     state, machine = session._state, session._state.machine
     callers.hear_builder(session, message.turn)
+    if message.unclaimed is not None:
+        message.unclaimed.clear()
     if message.turn is not None and message.incarnation == state.handed_in:
         return []  # its caller was struck, could not know that it is here, and hands it in again
     if message.error is None and machine.is_ours(message.incarnation):
@@ -99,10 +102,11 @@ def build_ended(session: Session, message: BuildEnded) -> Effects:
     recovers = not wanted and incarnation in dict(machine.recoveries)
     effects: Effects = []
     if message.error is None:
-        held = state.held(incarnation) or state.hold(
-            incarnation, message.agent, state.session_id or state.key
-        )
+        held = state.held(incarnation) or state.hold(incarnation, message.agent, state.current_id)
         held.agent, held.weight, held.seconds = message.agent, message.weight, message.seconds
+        if not wanted:
+            _tell_built(session, held)  # it comes late, and goes at once; or it is there to recover
+        held.bound = held.loop if session._context.is_bound(message.agent) else None
     elif wanted or recovers:
         _note_build_failure(session, message, message.error)
         if recovers:
@@ -111,7 +115,9 @@ def build_ended(session: Session, message: BuildEnded) -> Effects:
             callers.refuse(session, turn, Refusal.BUILD, message.error)
     if not wanted and not recovers and message.returned:
         what = "and is let go" if message.error is None else "with an error"
-        logger.warning("%s: a build that was given up came back late, %s", session, what)
+        logger.warning(
+            "%s: a build that was given up came back late, %s", session, what, exc_info=message.error
+        )
     if wanted and turn is None:
         state.card.idle_since = session.runtime.clock()
     if message.turn is not None:
@@ -124,7 +130,7 @@ def _note_build_failure(session: Session, message: BuildEnded, error: BaseExcept
     state = session._state
     state.forget_agent(message.incarnation)
     state.last_error = f"build: {text_of(error)}"
-    logger.warning("%s: its agent could not be built: %s", session, text_of(error))
+    logger.warning("%s: its agent could not be built: %s", session, text_of(error), exc_info=error)
     session._context.tell_supervisor(
         BuildFailure(
             key=state.key, incarnation=message.incarnation, error=error, seconds=message.seconds
@@ -154,12 +160,16 @@ def insert(session: Session, effect: effects_of.Insert) -> None:
     held = state.held(effect.incarnation)
     assert held is not None
     state.card.used = session.runtime.tick()  # also if nobody wants it any more
+    _tell_built(session, held, effect.reason)
+
+
+def _tell_built(session: Session, held: HeldAgent, reason: Reason | None = None) -> None:
     session._context.tell_supervisor(
         AgentBuilt(
-            key=state.key,
-            incarnation=effect.incarnation,
+            key=session._state.key,
+            incarnation=held.incarnation,
             session_id=held.session_id,
-            reason=effect.reason,
+            reason=reason,
             adopted=held.adopted,
             seconds=held.seconds,
         )
@@ -177,10 +187,12 @@ def adopt(session: Session, message: AdoptAgent) -> Effects | None:
     if adopted is None:
         return None
     incarnation, effects = adopted
-    held = state.hold(incarnation, message.agent, message.session_id)
+    session_id = message.session_id or machine.conversation
+    held = state.hold(incarnation, message.agent, session_id or state.key)
     held.weight, held.adopted, held.loop = message.weight or 0, True, message.loop
+    held.bound = held.loop if session._context.is_bound(message.agent) else None
     if state.ledger is not None:
-        held.remembered = Remembered(message.session_id)  # and nothing known of it yet
+        held.remembered = Remembered(session_id)  # and nothing known of it yet
     state.session_id = message.session_id
     state.card.used = session.runtime.tick()
     state.card.idle_since = None
@@ -232,8 +244,8 @@ def interrupt(session: Session, effect: effects_of.Interrupt) -> None:
     """Tell an agent to stop what it does."""
     key, incarnation, room = session._state.key, effect.incarnation, session._context
     held = session._state.held(incarnation)
-    hook = None if held is None else room.hooks.find(held.agent, "interrupt")
-    if held is None or hook is None:
+    found = None if held is None else room.hooks.find(held.agent, "interrupt")
+    if held is None or found is None:
         return
 
     def failed(error: BaseException) -> None:
@@ -248,7 +260,7 @@ def interrupt(session: Session, effect: effects_of.Interrupt) -> None:
             )
         )
 
-    slow_work(session).interrupt(hook, held.loop, failed)
+    slow_work(session).interrupt(found[1], held.loop, failed)
 
 
 # What outlives them: the resources of a session.
@@ -293,7 +305,9 @@ def _note_hook_failures(session: Session, message: TeardownEnded, reason: Reason
         state.last_error = f"{hook}: {text}"
         if state.deadline is not None:
             state.problem = state.last_error
-        logger.warning("%s: %s() raised when it was let go (%s): %s", session, hook, reason, text)
+        logger.warning(
+            "%s: %s() raised when its agent was released or closed (%s): %s", session, hook, reason, text
+        )
         session._context.tell_supervisor(
             HookFailure(
                 key=state.key, incarnation=message.incarnation, hook=hook, reason=reason, error=error

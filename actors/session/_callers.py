@@ -17,37 +17,48 @@ from greenroom.actors.errors import (
     text_of,
 )
 from greenroom.actors.runtime._errors import WorkTimedOut
+from greenroom.actors.runtime._logging import get_log
 from greenroom.actors.session._session_state import Waiter
+from greenroom.actors.session.holding import names_in
 from greenroom.actors.session.machine.effects import Refusal
-from greenroom.messages import BuildEnded, BuildHere, Call, CommitOutcome, CommitSession
+from greenroom.messages import BeginTurn, BuildEnded, BuildHere, Call, CommitOutcome, CommitSession
 
 if TYPE_CHECKING:
     from greenroom.actors.session._session import Session
     from greenroom.actors.session._session_state import SessionState
-    from greenroom.messages import BeginTurn
+
+logger = get_log("greenroom.actors")
+
+LONG_WAIT = 30.0
+"""A turn that has waited in line for so many seconds is named in the log."""
+
+INSIDE = (
+    ". It is wanted inside that very turn: if the turn waits for it (TaskGroup, gather(), to_thread()), "
+    "neither goes on. End the turn first"
+)
 
 # For a turn.
 
 
 def wait_for_turn(session: Session, turn: BeginTurn) -> None:
     """The caller in hand waits for its turn. (Its timer is set later, if it still does then.)"""
-    state, timeout = session._state, turn.timeout
-    due = None if timeout is None else session.runtime.clock() + timeout
+    state, timeout, now = session._state, turn.timeout, session.runtime.clock()
+    due = None if timeout is None else now + timeout
     if state.waiters is None:
         state.waiters = {}
-    state.waiters[turn] = Waiter(session.defer_reply(), copy_context(), due)
+    state.waiters[turn] = Waiter(session.defer_reply(), copy_context(), due, now)
 
 
 def waiter_of(state: SessionState, turn: object) -> Waiter | None:
     """Who waits for a turn."""
-    waiters: dict[Any, Waiter] = state.waiters or {}  # a warm turn's name is no message
-    return waiters.get(turn)
+    waiters: dict[Any, Waiter] = state.waiters or {}
+    return None if isinstance(turn, tuple) else waiters.get(turn)  # nobody waits for a warm turn
 
 
 def forget(state: SessionState, turn: object) -> Waiter | None:
     """Nobody waits for this turn any more."""
     waiters: dict[Any, Waiter] = state.waiters or {}
-    waiter = waiters.pop(turn, None)
+    waiter = None if isinstance(turn, tuple) else waiters.pop(turn, None)
     state.waiters = state.waiters or None
     if waiter is not None and waiter.timer is not None:
         waiter.timer.cancel()
@@ -63,6 +74,68 @@ def refuse(session: Session, turn: BeginTurn, why: Refusal, cause: BaseException
     elif waiter is not None:
         forget(state, turn)
         _answer(state, waiter, error(session, why, turn, cause))
+
+
+def watch(session: Session, turn: BeginTurn, waiter: Waiter) -> None:
+    """Set the timer of a caller that waits for its turn, if it does not wait for ever; and before that,
+    if it waits for others for long, the one after which it is named in the log."""
+    told_at = waiter.since + LONG_WAIT
+    if _waits_for_others(session, turn) and (waiter.due is None or told_at < waiter.due):
+        if waiter.timer is not None:
+            waiter.timer.cancel()
+        left = max(0.0, told_at - session.runtime.clock())
+        waiter.timer = session.call_later(left, Call(session._waits_long, turn))
+    else:
+        set_timer(session, waiter, Call(session._expire_turn, turn))
+
+
+def tell_long_wait(session: Session, turn: BeginTurn) -> None:
+    """Name a caller that has waited for long, and what it waits for. Its own timer, if any, goes on."""
+    waiter = waiter_of(session._state, turn)
+    if waiter is None:
+        return
+    if _waits_for_others(session, turn):
+        logger.warning(
+            "%s: a turn that %s wants has waited for %.0f s, for %s",
+            *(session, turn.caller or "a caller", session.runtime.clock() - waiter.since),
+            _waited_for(session, waiter),
+        )
+    set_timer(session, waiter, Call(session._expire_turn, turn))
+
+
+def _waited_for(session: Session, waiter: Waiter) -> str:
+    state = session._state
+    running: Any = state.machine.turn
+    if running is None:
+        build = "the build of the next turn's agent, or the store"
+        return f"a turn {_elsewhere(session)}" if state.machine.enter_tries else build
+    who = f" of {running.caller}" if isinstance(running, BeginTurn) and running.caller else ""
+    seconds = turn_seconds(session)
+    began = "" if seconds is None else f" that began {seconds:.0f} s ago"
+    inside = waiter.context is not None and any(name is running for name in names_in(waiter.context))
+    return f"a turn{who}{began}{INSIDE if inside else ''}"
+
+
+def _waits_for_others(session: Session, turn: BeginTurn) -> bool:
+    """Whether it waits in line, or is the next, and another room has the session."""
+    machine = session._state.machine
+    elsewhere = machine.next_turn is turn and machine.enter_tries > 0
+    return elsewhere or any(waiting is turn for waiting in machine.waiting)
+
+
+def turn_seconds(session: Session) -> float | None:
+    """How long the running turn has lasted. `None`: there is none, or the clock is not the one by which
+    it was noted."""
+    runtime = session.runtime
+    noted = session._state.machine.turn is not None and runtime.tick is runtime.clock
+    return runtime.clock() - session._state.card.used if noted else None
+
+
+def waited_seconds(session: Session) -> float | None:
+    """How long the first in line has waited. `None`: nobody waits there."""
+    line = session._state.machine.waiting
+    waiter = waiter_of(session._state, line[0]) if line else None
+    return None if waiter is None else session.runtime.clock() - waiter.since
 
 
 # Who builds its agent itself.
@@ -145,6 +218,8 @@ def set_timer(session: Session, waiter: Waiter | None, late: Call | None = None)
     """Set the timer of a caller, if it still waits, and not for ever; or if it builds."""
     if waiter is None:
         return
+    if waiter.timer is not None:
+        waiter.timer.cancel()
     if waiter.reply is None:
         timeout = session._context.policy.build_timeout
         if timeout is not None:
@@ -157,7 +232,7 @@ def set_timer(session: Session, waiter: Waiter | None, late: Call | None = None)
 def set_timers_again(session: Session) -> None:
     """After a restart of the actor."""
     for turn, waiter in (session._state.waiters or {}).items():
-        set_timer(session, waiter, Call(session._expire_turn, turn))
+        watch(session, turn, waiter)
     for request, waiter in (session._state.committers or {}).items():
         set_timer(session, waiter, Call(session._expire_commit, request))
 
@@ -172,22 +247,28 @@ def error(
 ) -> GreenroomError:
     """What a caller is told that gets no turn."""
     text, kind = _REFUSALS[why]
-    ledger, books = session._state.ledger, session._context.books
-    holder = None if ledger is None else ledger.holder
-    here = books is not None and holder == books.owner
+    state = session._state
+    ledger = state.ledger
     if why is Refusal.STORE and ledger is not None:
         cause = ledger.trouble
     fill = {
         "waited": "" if turn is None else f"{turn.timeout} s",
         "most": session._context.policy.max_waiting,
-        "elsewhere": "under another key of this room" if here else f"in another room, {holder}",
-        "session_id": None if turn is None else repr(turn.session_id),
+        "elsewhere": _elsewhere(session),
+        "session_id": None if turn is None else repr(state.machine.id_of(turn, state.key)),
         "cause": "" if cause is None else text_of(cause),
     }
-    error = kind(text.format(session=session, **fill), session._state.key)
+    error = kind(text.format(session=session, **fill), state.key)
     if cause is not None:
         error.__cause__ = cause
     return error
+
+
+def _elsewhere(session: Session) -> str:
+    ledger, books = session._state.ledger, session._context.books
+    holder = None if ledger is None else ledger.holder
+    here = books is not None and holder == books.owner
+    return "under another key of this room" if here else f"in another room, {holder}"
 
 
 def _given_up(incarnation: int, timeout: float) -> BuildEnded:
@@ -202,7 +283,10 @@ _REFUSALS: dict[Refusal, tuple[str, type[GreenroomError]]] = {
         SessionBusy,
     ),
     Refusal.SELF: (
-        "{session} is in a turn of this very caller, which would wait for itself. End that turn first",
+        (
+            "{session} is in a turn of this very caller, or builds its agent for one: it would wait for "
+            "itself. End that turn first"
+        ),
         SessionBusy,
     ),
     Refusal.OVERLOADED: (
@@ -211,6 +295,10 @@ _REFUSALS: dict[Refusal, tuple[str, type[GreenroomError]]] = {
     ),
     Refusal.TIMEOUT: (
         "{session} did not become free within {waited}. Wait longer, or interrupt the turn that has it",
+        TurnTimeout,
+    ),
+    Refusal.BUILDING: (
+        "{session}: its agent was still being built after {waited}. Wait longer: the build goes on",
         TurnTimeout,
     ),
     Refusal.ELSEWHERE: (

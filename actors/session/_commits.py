@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actors.errors import LostOwnership, text_of
+from greenroom.actors.runtime._logging import get_log
 from greenroom.actors.session import _callers as callers
 from greenroom.actors.session._agents import slow_work
 from greenroom.actors.session.generations import Generation
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from greenroom.actors.session.machine import effects as effects_of
     from greenroom.messages import CommitSession
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 GRACE = 0.65
 """How many seconds after the deadline of a drain its last commits have. By then they were abandoned."""
@@ -74,7 +74,7 @@ def take_in(state: SessionState, agent: Any) -> int:
     if known is None:
         state.machine.incarnations += 1
         known = state.machine.incarnations
-        state.hold(known, agent, state.session_id or state.key)
+        state.hold(known, agent, state.current_id)
     return known
 
 

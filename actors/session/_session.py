@@ -23,20 +23,25 @@ replies, and slow work under way are untouched by a restart: they know the refer
 from __future__ import annotations
 
 import dataclasses
-import logging
+import functools
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-from greenroom.actors.errors import SessionBusy
+import pykka
+
+from greenroom.actors.errors import SessionBusy, SessionFailed
 from greenroom.actors.ledger._bound_store import Fences
 from greenroom.actors.ledger._ledger import Ledger, LedgerState
 from greenroom.actors.ledger.accounts import Accounts
+from greenroom.actors.ledger.bookkeeping import LONGEST_NAME
 from greenroom.actors.runtime._actor import Actor
 from greenroom.actors.runtime._calls import check_wait
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._saving import Saved, put_back, take_down
 from greenroom.actors.session import _agents as agents
 from greenroom.actors.session import _callers as callers
 from greenroom.actors.session import _commits as commits
 from greenroom.actors.session._session_state import NOBODY, Answer, SessionState
-from greenroom.actors.session.holding import held_around
+from greenroom.actors.session.holding import held_around, names_of, was_left, watch
 from greenroom.actors.session.machine import Mode, Place, SessionMachine
 from greenroom.actors.session.machine import effects as effects_of
 from greenroom.actors.session.machine.effects import HIT, RESTED, Refusal
@@ -48,6 +53,7 @@ from greenroom.messages import (
     BuildEnded,
     Call,
     CallLedger,
+    CheckTurn,
     CloseSession,
     CommitEnded,
     CommitOutcome,
@@ -57,11 +63,14 @@ from greenroom.messages import (
     EndTurn,
     EnterStore,
     EvictAgent,
+    InterruptTurn,
     Reason,
     RecordTurn,
     RecoverSession,
     ReleaseAgent,
     ReleaseAnswered,
+    RenewConversation,
+    RenewSession,
     SessionChanged,
     SessionDrained,
     SessionFailure,
@@ -77,12 +86,13 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from greenroom.actors.runtime._mailbox import Mailbox
     from greenroom.actors.session.card import Card
     from greenroom.actors.session.context import RoomContext
 
 __all__ = ["Session"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 Effects = list[Any]
 
@@ -99,6 +109,9 @@ class Stop:
 
 
 TELL, STOP = Tell(), Stop()
+
+LONGEST_KEY = LONGEST_NAME - 17
+"""How much of a key is in the session ids that the session makes up."""
 
 R = TypeVar("R")
 
@@ -145,6 +158,33 @@ class Session(Actor):
         assert books is not None
         return Ledger(self, self._context, self._state, known, books)
 
+    # Strikes: see `Actor.save`.
+
+    can_restore = True
+
+    def save(self) -> Saved:
+        """Everything that a message may change."""
+        state = self._state
+        machine, ledger = state.machine, state.ledger
+        generations = machine.generations
+        parts: list[Any] = [state, machine, generations, state.card, *generations.segments]
+        parts += (*state.agents, *machine.departures)
+        if state.waiters is not None:
+            parts += (state.waiters, *state.waiters.values())
+        if state.rare is not None:
+            parts.append(state.rare)
+            parts += (ended._made for ended in (state.ended or {}).values() if ended is not None)
+        if machine.rare is not None:
+            parts += (machine.rare, *machine.ended)
+        if ledger is not None:
+            parts += ledger.parts()
+            parts += (held.remembered._marks for held in state.agents if held.remembered is not None)
+        return take_down(parts)
+
+    def restore(self, saved: Saved) -> None:
+        """Put it back."""
+        put_back(saved)
+
     # Restarts.
 
     def hand_over(self) -> SessionState:
@@ -177,12 +217,16 @@ class Session(Actor):
         """Begin no turn until the session is ended: what is left out may be what others wait for."""
         state = self._state
         state.failing, state.left_out = exception, dropped
-        answers, state.answers = state.answers, ()
-        for answer in (dropped, *answers):
-            if isinstance(answer, Answer):
-                answer.reply.set_exception(callers.error(self, Refusal.FAILED))
-                if answer.turn is not None:
-                    self.actor_ref.tell(WithdrawTurn(turn=answer.turn))
+        answers = [answer for answer in (dropped, *state.answers) if isinstance(answer, Answer)]
+        if answers and isinstance(answers[0].answer, SessionFailed):
+            told = answers.pop(0)  # this very thing cannot be said in good order
+            told.reply.set_exception(told.answer)
+        # Who is told that the session failed may look at once: so not before its card says so.
+        refusal = callers.error(self, Refusal.FAILED)
+        state.answers = tuple(Answer(answer.reply, refusal) for answer in answers)
+        for answer in answers:
+            if answer.turn is not None:
+                self.actor_ref.tell(WithdrawTurn(turn=answer.turn))
 
     def _fail(self, error: BaseException) -> Effects:
         """Take no turn any more. Refuse every turn that still waits here, and take what was left out,
@@ -278,12 +322,13 @@ class Session(Actor):
         if state.here.incarnation != machine.agent:
             state.here = state.held(machine.agent) or NOBODY
         card.cached = bool(machine.agent) and machine.leaving is None
+        card.conversation = machine.conversation
         card.in_turn = machine.in_use
         card.dirty = machine.generations.dirty > 0
         card.waiting = self._waiting()
         card.retained = machine.retained
         card.busy = machine.busy
-        card.weight = state.here.weight
+        card.weight, card.loop = state.here.weight, state.here.bound
         card.failed = machine.mode is Mode.FAILED
         card.unrecorded = state.ledger is not None and state.ledger.accounts.unrecorded
         turn_over = was_in_turn and not card.in_turn
@@ -304,7 +349,17 @@ class Session(Actor):
             return False
         if machine.draining:
             return True
-        return not (ledger is not None and ledger.under_way) and not (state.settings or state.resources)
+        return not (ledger is not None and ledger.under_way) and not self._kept()
+
+    def _kept(self) -> bool:
+        """Whether there is something that only this actor knows, and that outlives agents."""
+        state = self._state
+        renewed = state.machine.conversation is not None and not self._stored()
+        return bool(state.settings or state.resources or renewed)
+
+    def _stored(self) -> bool:
+        """Whether a store remembers which conversation is current."""
+        return self._context.books is not None and self._context.books.remembers
 
     def _retire(self) -> None:
         """Tell the supervisor that nothing is left."""
@@ -335,14 +390,15 @@ class Session(Actor):
     # The warm steps: a turn on the agent that is there, and nothing else to do. No message, no notice;
     # the caller's thread runs them with the mailbox's baton in hand (`Mailbox.step`).
 
-    def begin_now(self, asked: tuple[str | None, str]) -> Any:
+    def begin_now(self, asked: tuple[str | None, str | None, object]) -> Any:
         """Begin a turn with this signature and session id, and return the agent. The turn is named by
-        this very tuple. `None`: it takes more than that."""
+        this very tuple. `None`: it takes more than that. (Its session id, if it names none, is on the
+        card until it ends.)"""
         state, tick = self._state, self._context.warm
         if tick is None:
             return None
         number = tick()
-        signature, session_id = asked
+        signature, session_id, _ = asked
         if not state.machine.begin_now(asked, signature):
             return None
         card = state.card
@@ -378,21 +434,31 @@ class Session(Actor):
     def on_begin_turn(self, turn: BeginTurn) -> TurnGranted | None:
         """Begin a turn: at once, or when its time has come."""
         state, ledger = self._state, self._ledger()
+        running = state.machine.turn
+        if running is not None:
+            self._check_turn(search=any(running is held for held in turn.held))
+        gone: Effects = []
+        if turn.loop is not None and state.here.bound is not None and state.here.bound.is_closed():
+            gone = state.machine.spoil(Reason.LOOP_CLOSED)
         entered = ledger is not None and ledger.enters_at_once(turn)
         effects = state.machine.begin(turn, self._context.policy.max_waiting, entered=entered)
         if effects is HIT:
             self._note_hit(turn)
             self._publish()
-            return TurnGranted(agent=state.here.agent, reused=True, rebuild_reason=None)
+            session_id = state.machine.id_of(turn, state.key)
+            return TurnGranted(
+                agent=state.here.agent, session_id=session_id, reused=True, rebuild_reason=None
+            )
         callers.wait_for_turn(self, turn)
-        self._perform(effects)
-        if turn.timeout is not None:
-            callers.set_timer(self, callers.waiter_of(state, turn), Call(self._expire_turn, turn))
+        self._perform((*gone, *effects))
+        waiter = callers.waiter_of(state, turn)
+        if waiter is not None and waiter.timer is None:
+            callers.watch(self, turn, waiter)
         return None
 
     def _note_use(self, turn: BeginTurn) -> None:
         state = self._state
-        state.card.provisional = turn.provisional and state.session_id is None  # which is its first turn
+        state.card.provisional = turn.provisional and state.session_id == ""  # which is its first turn
         state.card.used = self.runtime.tick()
         state.session_id = turn.session_id
 
@@ -412,7 +478,12 @@ class Session(Actor):
         (self._note_hit if effect.reused else self._note_use)(turn)
         held, waiter = state.held(machine.agent), callers.forget(state, turn)
         if waiter is not None and waiter.reply is not None and held is not None:
-            granted = TurnGranted(agent=held.agent, reused=effect.reused, rebuild_reason=effect.reason)
+            granted = TurnGranted(
+                agent=held.agent,
+                session_id=machine.id_of(turn, state.key),
+                reused=effect.reused,
+                rebuild_reason=effect.reason,
+            )
             state.answer_later(waiter.reply, granted, turn)
 
     def _refuse(self, effect: effects_of.Refuse) -> None:
@@ -436,6 +507,7 @@ class Session(Actor):
                     "back twice, or its session was closed by force",
                     self,
                 )
+            self._perform(())  # a strike may have come between the end and the card
             return None
         held = state.held(incarnation)
         if message.weight is not None and held is not None:
@@ -453,6 +525,8 @@ class Session(Actor):
         return generation
 
     def _turn_over(self, effect: effects_of.TurnOver) -> None:
+        if self._state.rare is not None:
+            self._state.watch = None
         self._state.card.used = self.runtime.tick()
         self._state.card.idle_since = self.runtime.clock()
 
@@ -460,15 +534,52 @@ class Session(Actor):
         """Take a turn out of the line, or end it."""
         machine, turn = self._state.machine, message.turn
         waiter = callers.forget(self._state, turn)
-        if waiter is not None and waiter.reply is None and machine.next_turn is turn:
+        builds = waiter is not None and waiter.reply is None and waiter.builds == machine.building
+        if builds and machine.next_turn in (turn, None):  # `None`: a drain has refused it meanwhile
             self._state.forget_agent(machine.building)
             self._perform(machine.not_built())
         else:
             self._perform(machine.withdraw(turn))
 
+    def on_check_turn(self, _: CheckTurn) -> None:
+        """See whether anybody will end the running turn."""
+        self._check_turn()
+
+    def _check_turn(self, *, search: bool = False) -> None:
+        """Somebody waits for the end of the running turn. If its block was left, withdraw it; else look
+        again when the turn is garbage."""
+        state = self._state
+        turn = state.machine.turn
+        if turn is None:
+            return
+        if was_left(turn, search=search):
+            if search:
+                logger.warning("%s: its turn was left by an exception, and is withdrawn", self)
+                self._perform(state.machine.withdraw(turn))
+            else:
+                # Behind what waits here: its end may be there, told before the turn became garbage.
+                self.actor_ref.tell(WithdrawTurn(turn=turn))
+        elif state.watch is None:
+            # `put` gets the weak reference as well, and takes it for a flag that it ignores: nothing but
+            # a C function may be called from wherever a turn becomes garbage.
+            check = functools.partial(self.runtime.rescuer.put, (_check, self.actor_inbox))
+            state.watch = watch(turn, check)
+
     def _expire_turn(self, turn: BeginTurn) -> None:
         """A turn has waited for as long as it would."""
         self._perform(self._state.machine.expire(turn))
+
+    def _enter_later(self, effect: effects_of.EnterLater) -> None:
+        """Another room has the session."""
+        self._ledger_there_is().enter_later(effect)
+        turn = self._state.machine.next_turn
+        waiter = None if turn is None else callers.waiter_of(self._state, turn)
+        if turn is not None and waiter is not None and effect.tries == 1:
+            callers.watch(self, turn, waiter)
+
+    def _waits_long(self, turn: BeginTurn) -> None:
+        """A turn has waited for long, and goes on waiting."""
+        callers.tell_long_wait(self, turn)
 
     # Slow work has ended.
 
@@ -531,6 +642,10 @@ class Session(Actor):
         """Release the agent, now or when its turn ends. Returns whether there is one."""
         return self.evict()
 
+    def on_interrupt_turn(self, _: InterruptTurn) -> bool:
+        """Tell the agent to stop what it does. Returns whether it is in a turn."""
+        return self.interrupt()
+
     def on_close_session(self, message: CloseSession) -> bool:
         """End the session, now or when its turn ends. Returns whether there was anything to end."""
         effects = self._close(message.reason, interrupt=message.interrupt)
@@ -538,10 +653,23 @@ class Session(Actor):
         return effects is not None
 
     def _close(self, reason: Reason, *, interrupt: bool = False) -> Effects | None:
-        state = self._state
-        if state.machine.unused and not state.settings and not state.resources:
+        if self._state.machine.unused and not self._kept():
             return None
-        return state.machine.close(reason, interrupt=interrupt)
+        return self._state.machine.close(reason, interrupt=interrupt)
+
+    def on_renew_session(self, _: RenewSession) -> str:
+        """End the session, now or when its turn ends, and begin another conversation."""
+        return self.renew()
+
+    def begin_conversation(self, conversation: str) -> Effects:
+        """The one that was current is over, or is when its turn ends."""
+        machine = self._state.machine
+        if conversation in (machine.conversation, machine.next_conversation):
+            return []
+        if machine.unused and not self._kept():
+            machine.conversation = conversation
+            return []
+        return machine.close(Reason.EXPLICIT, conversation=conversation)
 
     # All others.
 
@@ -564,7 +692,7 @@ class Session(Actor):
     def on_use_settings(self, message: UseSettings) -> Any:
         """Call a method of the settings."""
         state = self._state
-        settings = {} if state.settings is None else state.settings
+        settings = dict(state.settings or {})
         try:
             return getattr(settings, message.method)(*message.args)
         finally:
@@ -610,6 +738,7 @@ class Session(Actor):
             state.deadline = message.deadline
             state.drained_from = machine.generations.extracted
             state.problem = None
+            self._check_turn()
             self._perform(machine.drain())
         if message.force:
             self._force()
@@ -634,7 +763,9 @@ class Session(Actor):
     def commit(self, *, wait: bool = True, timeout: float | None = None) -> CommitOutcome:
         """Commit every dirty segment. See `Greenroom.commit`."""
         check_wait("timeout", timeout)
-        return self.on_commit_session(CommitSession(wait=wait, timeout=timeout, held=held_around()))  # type: ignore[return-value]  # deferred
+        return self.on_commit_session(
+            CommitSession(wait=wait, timeout=timeout, held=names_of(held_around()))
+        )  # type: ignore[return-value]  # deferred
 
     def evict(self) -> bool:
         """Release the agent. See `Greenroom.evict`."""
@@ -642,9 +773,29 @@ class Session(Actor):
         self._perform(effects or ())
         return effects is not None
 
+    def interrupt(self) -> bool:
+        """Interrupt the turn that runs. See `Greenroom.interrupt`."""
+        effects = self._state.machine.interrupt()
+        self._perform(effects)
+        return bool(effects)
+
     def end(self, *, interrupt: bool = False) -> bool:
         """End the session. See `Greenroom.end`."""
         return self.on_close_session(CloseSession(interrupt=interrupt, reason=Reason.EXPLICIT))
+
+    def renew(self) -> str:
+        """Begin another conversation. See `Greenroom.renew`."""
+        state, ledger = self._state, self._ledger()
+        if state.machine.draining:
+            raise callers.error(self, Refusal.CLOSED)
+        if state.machine.next_conversation is not None:
+            return state.machine.next_conversation  # nobody has used it yet
+        conversation = f"{state.key[:LONGEST_KEY]}#{self.runtime.random.getrandbits(64):016x}"
+        if ledger is not None and self._stored():
+            self._perform(ledger.renew(conversation))
+        else:
+            self._perform(self.begin_conversation(conversation))
+        return conversation  # if the store is told, its answer comes first
 
     def complete(self, agent: Any = None) -> int:
         """Count a turn that was run elsewhere, by `agent`. Returns the new generation. Without an agent,
@@ -671,7 +822,7 @@ class Session(Actor):
         account = None if ledger is None else ledger.shown()
         row = SessionRow(
             key=state.key,
-            session_id=state.session_id,
+            session_id=None if state.session_id == "" else state.current_id,
             state=machine.state,
             cached=bool(machine.agent) and machine.leaving is None,
             incarnation=machine.agent,
@@ -687,6 +838,9 @@ class Session(Actor):
             busy=machine.busy,
             used=card.used,
             empty=self._nothing_to_remember(),
+            agents=machine.incarnations,
+            waited_seconds=callers.waited_seconds(self),
+            turn_seconds=callers.turn_seconds(self),
         )
         self._perform(())
         return row
@@ -709,6 +863,7 @@ class Session(Actor):
         CallLedger: Ledger.called,
         EnterStore: Ledger.entered,
         RecordTurn: Ledger.recorded,
+        RenewConversation: Ledger.renewed,
     }
 
     # Who performs what.
@@ -720,7 +875,7 @@ class Session(Actor):
         effects_of.CommitGaveUp: callers.give_up_commits,
         effects_of.EndSession: agents.end_session,
         effects_of.Enter: by_ledger(Ledger.enter),
-        effects_of.EnterLater: by_ledger(Ledger.enter_later),
+        effects_of.EnterLater: _enter_later,
         effects_of.Grant: _grant,
         effects_of.Insert: agents.insert,
         effects_of.Interrupt: agents.interrupt,
@@ -736,3 +891,11 @@ class Session(Actor):
         Tell: _tell_the_supervisor,
         **dict.fromkeys(_answers, by_ledger(Ledger.ask)),  # what is asked of the store
     }
+
+
+def _check(mailbox: Mailbox) -> None:
+    """Have a session look whether anybody will end its turn, if it is still there."""
+    try:
+        mailbox.deliver(CheckTurn())
+    except pykka.ActorDeadError:
+        pass

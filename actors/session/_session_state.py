@@ -31,6 +31,9 @@ class HeldAgent:
     agent: Any
     session_id: str
     loop: asyncio.AbstractEventLoop | None = None
+    bound: asyncio.AbstractEventLoop | None = None
+    """The same, if the agent is of no use on another one."""
+
     remembered: Remembered | None = None
     """What it knows of its transcripts, where there is a store to compare with."""
 
@@ -52,6 +55,9 @@ class Waiter:
 
     context: Context | None
     due: float | None
+    since: float = 0.0
+    """For a turn: since when it waits."""
+
     timer: Timer | None = None
     target: int = 0
     before: int = 0
@@ -89,7 +95,9 @@ class SessionState(HasRare):
     """Callers to answer, behind what the supervisor is told."""
 
     resources: Resources | None = None
-    session_id: str | None = None
+    session_id: str | None = ""
+    """Of the last turn, as its caller gave it. Empty: there was none."""
+
     attempt: int = 0
     """The number of the last commit that was sent on its way."""
 
@@ -98,6 +106,9 @@ class SessionState(HasRare):
 
     committers = Rare[dict[Any, Waiter] | None](None)
     """Who waits for a commit, by the `CommitSession` that they sent."""
+
+    watch = Rare[Any](None)
+    """A weak reference to the running turn that tells when it is garbage, while somebody waits."""
 
     settings = Rare[dict[str, Any] | None](None)
     ended = Rare["dict[int, Resources | None] | None"](None)
@@ -125,6 +136,11 @@ class SessionState(HasRare):
 
     left_out = Rare[Any](None)
     """The message or effect on which it failed."""
+
+    @property
+    def current_id(self) -> str:
+        """The session id of the last turn."""
+        return self.session_id or self.machine.conversation or self.key
 
     def hold(self, incarnation: int, agent: Any, session_id: str) -> HeldAgent:
         """Hold an agent under this number."""

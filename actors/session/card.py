@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import asyncio
+
     from greenroom.actors.runtime._mailbox import Mailbox
     from greenroom.actors.runtime._ref import ActorRef
 
@@ -23,11 +25,13 @@ class Card:
     __slots__ = (
         "busy",
         "cached",
+        "conversation",
         "dirty",
         "failed",
         "hits",
         "idle_since",
         "in_turn",
+        "loop",
         "mailbox",
         "owes",
         "provisional",
@@ -47,6 +51,8 @@ class Card:
         """Its mailbox, in which every warm turn takes its two steps."""
         self.cached = False
         """It has an agent that is not on its way out."""
+        self.conversation: str | None = None
+        """The current conversation of the key, for warm turns. `None`: the key itself."""
         self.in_turn = False
         self.used = 0.0
         """When a turn of it last began or ended: a number of the runtime's `tick`."""
@@ -58,6 +64,8 @@ class Card:
         """It has uncommitted turns."""
         self.hits = 0
         """How many turns found their agent."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that its agent is bound to, if there is an agent, and it is."""
         self.weight = 0
         self.waiting = 0
         self.retained = 0

@@ -6,13 +6,14 @@ reader sees the old or the new notice, both whole: each is one attribute, replac
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pykka
 
 from greenroom.actors.runtime._calls import is_async
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._strikes import is_strike
 from greenroom.actors.session.hooks import AgentHooks
 from greenroom.actors.session.policy import Policy
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RoomContext"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -77,6 +78,11 @@ class RoomContext:
             except pykka.ActorDeadError:
                 pass
 
+    def is_bound(self, agent: Any) -> bool:
+        """Whether an agent is of no use without the event loop that it was built for: something about
+        it is async, so that it may have clients there. A plain one can be used anywhere."""
+        return is_async(self.build) or self.hooks.has_async(agent)
+
     def weigh(self, key: str, agent: Any) -> int | None:
         """Ask the gateway what an agent weighs. `None` if it does not tell, or fails to."""
         weigh = self.policy.weigh
@@ -84,6 +90,8 @@ class RoomContext:
             return None
         try:
             return max(0, int(weigh(agent)))
-        except Exception:
+        except Exception as error:
+            if is_strike(error):
+                raise
             logger.exception("weigh() failed for an agent of %r: its weight stays as it was", key)
             return None

@@ -6,32 +6,35 @@ import functools
 import inspect
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
-from greenroom.actors.runtime._calls import check_function
+from greenroom.actors.runtime._calls import check_function, is_async
 from greenroom.actors.session.generations import Generation
 
 __all__ = ["AgentHooks"]
 
 Hook = Callable[[Any], Any]
+Found = tuple[str, Callable[[], Any]]
 
 NAMES = {
-    "commit": "commit_memory_session",
-    "release": "release_clients",
-    "close": "close",
-    "shutdown_memory": "shutdown_memory_provider",
-    "interrupt": "interrupt",
+    "commit": ("commit_memory_session",),
+    "release": ("release_clients",),
+    "close": ("close", "aclose", "__aexit__"),
+    "shutdown_memory": ("shutdown_memory_provider",),
+    "interrupt": ("interrupt",),
 }
-"""What a hook is called on an agent that brings its own."""
+"""What a hook is called on an agent that brings its own. The first that it has is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentHooks:
     """Functions of an agent, sync or async, in the place of its methods. One that is not given is looked
-    up on the agent by name: `commit_memory_session()`, `release_clients()`, `close()`,
-    `shutdown_memory_provider()`, `interrupt()`. One that is not there either is not called."""
+    up on the agent by name: `commit_memory_session()`, `release_clients()`, `close()` (or `aclose()`, or
+    `__aexit__()`), `shutdown_memory_provider()`, `interrupt()`. One that is not there either, or is
+    `None`, is not called. Of `release` and `close`, each stands in for the other: an agent that has one
+    of them is torn down once, whichever way it goes."""
 
     commit: Callable[..., Any] | None = None
     """Extract memories from the turns since the last commit. It may take the generation as well."""
@@ -54,48 +57,68 @@ class AgentHooks:
                 field.name, "a function of an agent, or None", getattr(self, field.name), True
             )
 
-    def find(self, agent: Any, name: str) -> Callable[[], Any] | None:
-        """Return the hook of this agent, to be called without arguments, if there is one.
+    def find(self, agent: Any, *kinds: str) -> Found | None:
+        """Return the first of these hooks that the agent has: its name, and the hook, to be called
+        without arguments.
 
         This runs none of the agent's own code. Where looking a hook up would (a property, or
         `__getattr__`), it is looked up when it is called, on a worker: it may be slow there, and raise.
         """
-        given: Callable[..., Any] | None = getattr(self, name)
-        if given is not None:
-            return functools.partial(given, agent)
-        found = _look_up(agent, NAMES[name])
-        if found is MISSING and not hasattr(agent.__class__, "__getattr__"):
-            return None
-        if isinstance(found, (types.FunctionType, staticmethod, classmethod)):
-            return cast("Callable[[], Any]", getattr(agent, NAMES[name]))
-        if found is MISSING or hasattr(found.__class__, "__get__"):
-            return functools.partial(_call_late, agent, (NAMES[name],))
-        return found if callable(found) else None
+        late: list[str] = []
+        found = None
+        for name, hook in self._all(agent, kinds):
+            if hook is not None:
+                found = name, hook
+                break
+            late.append(name)
+        if not late:
+            return found
+        return late[0], functools.partial(_call_late, agent, late, found and found[1])
+
+    def _all(self, agent: Any, kinds: tuple[str, ...]) -> Iterator[tuple[str, Callable[[], Any] | None]]:
+        """The hooks that the agent has, or may have: `None`, that turns out when it is called."""
+        for kind in kinds:
+            given: Hook | None = getattr(self, kind)
+            if given is not None:
+                yield NAMES[kind][0], functools.partial(given, agent)
+                continue
+            for name in NAMES[kind]:
+                found = _look_up(agent, name)
+                if isinstance(found, (types.FunctionType, staticmethod, classmethod)):
+                    yield name, _bound(getattr(agent, name), name)
+                elif found is MISSING:
+                    if hasattr(agent.__class__, "__getattr__"):
+                        yield name, None
+                elif hasattr(found.__class__, "__get__"):
+                    yield name, None
+                elif found is not None:
+                    yield name, _bound(found, name)
 
     def find_commit(self, agent: Any, generation: Generation) -> Callable[[], Any] | None:
         """Return the commit hook, to be called without arguments: with this generation, if it takes one
         (an argument that it cannot be called without, or one by the name of `generation`)."""
-        hook: Callable[..., Any] | None = self.find(agent, "commit")
-        if hook is None:
+        found = self.find(agent, "commit")
+        if found is None:
             return None
+        hook: Any = found[1]
         if getattr(hook, "func", None) is _call_late:
-            return functools.partial(_call_late, agent, (NAMES["commit"],), generation)
+            return functools.partial(hook, generation=generation)
         return functools.partial(hook, generation) if takes_generation(hook) else hook
 
-    def farewell(self, agent: Any, *, close: bool) -> list[tuple[str, Callable[[], Any]]]:
+    def farewell(self, agent: Any, *, close: bool) -> list[Found]:
         """Return the hooks of a release or of a close, by name, in the order they are called."""
-        hooks: list[tuple[str, Callable[[], Any]]] = []
-        for name in ("shutdown_memory", "close") if close else ("release", "close"):
-            hook = self.find(agent, name)
-            if hook is not None:
-                hooks.append((NAMES[name], hook))
-                if not close:
-                    break
-        if not close and hooks and getattr(hooks[0][1], "func", None) is _call_late:
-            # Whether it has this one turns out when it is called.
-            instead = (NAMES["release"], NAMES["close"])
-            return [(hooks[0][0], functools.partial(_call_late, agent, instead))]
-        return hooks
+        if not close:
+            found = [self.find(agent, "release", "close")]
+        else:
+            found = [self.find(agent, "shutdown_memory"), self.find(agent, "close", "release")]
+        return [hook for hook in found if hook is not None]
+
+    def has_async(self, agent: Any) -> bool:
+        """Whether the agent has an async method, or a hook that is given for it is async."""
+        given = (getattr(self, name) for name in NAMES)
+        return _has_async(cast("Any", type(agent))) or any(
+            hook is not None and is_async(hook) for hook in given
+        )
 
 
 MISSING = object()
@@ -124,14 +147,37 @@ def _on_class(cls: Any, name: str) -> tuple[Any, bool]:
     return found, ordinary and not shadowed
 
 
-def _call_late(agent: Any, names: tuple[str, ...], generation: Generation | None = None) -> Any:
+@functools.lru_cache(maxsize=1024)
+def _has_async(cls: Any) -> bool:
+    methods = (getattr(member, "__func__", member) for _, member in inspect.getmembers_static(cls))
+    return any(inspect.isasyncgenfunction(one) or inspect.iscoroutinefunction(one) for one in methods)
+
+
+def _bound(method: Any, name: str) -> Callable[[], Any]:
+    """What is called without arguments. Leaving a context takes three: here, no exception."""
+    if not callable(method):
+        return functools.partial(_refuse, name, type(method).__name__)
+    return functools.partial(method, None, None, None) if name == "__aexit__" else method
+
+
+def _refuse(name: str, kind: str) -> NoReturn:
+    msg = f"{name} of the agent is of type {kind}, and cannot be called: make it a method, or None"
+    raise TypeError(msg)
+
+
+def _call_late(
+    agent: Any,
+    names: list[str],
+    otherwise: Callable[[], Any] | None = None,
+    generation: Generation | None = None,
+) -> Any:
     """Call the first of these methods that the agent has."""
     for name in names:
         method = getattr(agent, name, None)
-        if callable(method):
-            with_it = generation is not None and takes_generation(method)
-            return method(generation) if with_it else method()
-    return None
+        if method is not None:
+            hook: Callable[..., Any] = _bound(method, name)
+            return hook(generation) if generation is not None and takes_generation(hook) else hook()
+    return None if otherwise is None else otherwise()
 
 
 def takes_generation(hook: Callable[..., Any]) -> bool:

@@ -10,68 +10,71 @@ from greenroom.actors.runtime._calls import LONGEST, check_function
 
 __all__ = ["Policy"]
 
+LEAST_BUDGET = 1 << 20
+"""The least `memory_budget` in bytes that can be meant, where it is compared with a whole process."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How many agents a room keeps, for how long, and how patient it is. Immutable; see
-    `room.configure()` for changing a room's."""
+    """How many agents a room keeps, for how long, and how long it waits. Immutable: `room.configure()`
+    changes figures of a running room. All times are in seconds.
+
+    Bounds:
+        cap: how many agents may be cached. Above it, the least recently used are released. `None`: no
+            limit.
+        idle_ttl: an agent that was unused for longer is released; its session goes on. `None`: never.
+        session_ttl: a session that was unused for longer is ended, with an agent or without. `None`:
+            never.
+        sweep_every: how often the room looks for idle agents and expired sessions. `None`: only
+            `room.sweep()` does.
+        max_waiting: how many turns may wait for one session. The next one raises `Overloaded`.
+
+    Memory:
+        memory_budget: how much memory agents may use: bytes (a whole number, from 1 MiB unless `weigh`
+            is given), or a share of what the process may have (a float, 0 < share <= 1). Above it, the
+            least recently used are released. `None`: no limit.
+        memory_relief: agents are released until memory is down to this share of the budget.
+        memory_batch: how many agents are released before memory is measured again.
+        weigh: a function that tells how many bytes an agent holds. The budget then bounds their sum;
+            otherwise it bounds the resident memory of the process, which on a Python without a GIL may
+            not fall when agents go: give a `weigh` there. It is called after a build and after every
+            turn, so be quick.
+
+    Timeouts:
+        build_timeout: a build that takes longer has failed. An agent that comes late is released.
+        commit_timeout: a commit that takes longer has failed, and is retried.
+        teardown_timeout: hooks of a release or a close that take longer are no longer waited for.
+        store_timeout: a store call that takes longer has failed.
+
+    Retries:
+        retry_first: the pause after the first failed commit. It doubles with every further failure.
+        retry_most: the longest such pause. Each is varied by up to a quarter.
+
+    Several rooms on one store:
+        lease_ttl: a room that was silent for longer is taken for dead, and others may take its sessions.
+            A room reports three times as often.
+        recover_at_once: how many sessions that a dead room left uncommitted are committed at a time.
+        recover_tries: how often each of them is tried, before it is left to an operator.
+    """
 
     cap: int | None = 128
-    """How many agents may be cached. `None`: as many as there are sessions."""
-
     idle_ttl: float | None = 3600.0
-    """An agent that was unused for longer, in seconds, is released. `None`: never."""
-
     sweep_every: float | None = 60.0
-    """How often idle agents and expired sessions are looked for. `None`: only by `room.sweep()`."""
-
     session_ttl: float | None = None
-    """A session that was unused for longer is closed, with an agent or without. `None`: never."""
-
     max_waiting: int = 16
-    """How many turns may wait for one session."""
-
     commit_timeout: float | None = 60.0
-    """A commit that takes longer counts as failed, and its worker is written off."""
-
     build_timeout: float | None = 300.0
-    """A build that takes longer counts as failed. An agent that comes late is released."""
-
     teardown_timeout: float | None = 60.0
-    """The hooks of a release or close that take longer are written off."""
-
     retry_first: float = 1.0
-    """The pause after a first failed commit; it doubles with every further one …"""
-
     retry_most: float = 300.0
-    """… up to this. Each is spread by a quarter either way."""
-
     store_timeout: float | None = 10.0
-    """What is asked of the store and takes longer counts as failed."""
-
     lease_ttl: float = 15.0
-    """With a store: a room that has not been heard of for so many seconds is taken for dead, and its
-    sessions for free. It is heard of three times as often."""
-
     recover_at_once: int = 4
-    """With a store: how many sessions that another room left uncommitted are committed at a time."""
-
     recover_tries: int = 10
-    """… and how often that is tried, with growing pauses, before one is left to an operator."""
-
     memory_budget: float | None = None
-    """Bytes (a whole number), or a share of the memory that the process may have (0 < share <= 1)."""
-
     memory_relief: float = 0.9
-    """Above the budget, agents are released until this share of the budget is reached."""
-
     memory_batch: int = 8
-    """How many agents one look at the memory may release."""
-
     weigh: Callable[[Any], int] | None = None
-    """Tells how many bytes an agent holds. With it the budget is compared with the sum of these, else
-    with the resident memory of the process, which on a Python without a GIL may not fall when agents
-    go: give a weigh() there. Called after a build and after every turn: be quick."""
 
     def __post_init__(self) -> None:
         for name in ("cap", "max_waiting", "memory_batch", "recover_at_once", "recover_tries"):
@@ -130,6 +133,13 @@ class Policy:
             msg = (
                 "memory_budget must be bytes (a whole number above 0) or a share of the memory that the "
                 f"process may have (a float, 0 < share <= 1), not {budget!r}"
+            )
+            raise ValueError(msg)
+        if size and self.weigh is None and budget < LEAST_BUDGET:
+            percent = f": {budget / 100} is {budget} percent" if budget <= 100 else ""
+            msg = (
+                f"memory_budget must be {LEAST_BUDGET} bytes or more, for no process holds less, not "
+                f"{budget!r}. A share of the memory there is must be a float, up to 1.0{percent}"
             )
             raise ValueError(msg)
 

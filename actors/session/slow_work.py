@@ -11,19 +11,20 @@ begun, or is stuck. A late outcome names its incarnation, and the session knows 
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
-import logging
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pykka
 
 from greenroom.actors.errors import GreenroomError, LostOwnership, RoomClosed
-from greenroom.actors.runtime._calls import is_async
+from greenroom.actors.runtime._calls import is_async, name_of
 from greenroom.actors.runtime._errors import RuntimeClosed, WorkNotBegun, WorkTimedOut
-from greenroom.actors.runtime._loops import running_loop, usable
+from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._loops import pass_on, running_loop, usable
+from greenroom.actors.runtime._strikes import is_strike
 from greenroom.actors.runtime._threads import LOCAL
+from greenroom.actors.session.holding import end_out_of_order, hold_for_build, hold_here
 from greenroom.actors.session.hooks import forget_transcript
 from greenroom.messages import BuildEnded, CommitEnded, StartCommit, TeardownEnded
 
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
     from greenroom.actors.runtime._runtime import Runtime
     from greenroom.actors.session._session_state import HeldAgent
     from greenroom.actors.session.context import RoomContext
+    from greenroom.actors.session.holding import Held
     from greenroom.actors.session.resources import BuildContext
     from greenroom.messages import BeginTurn, BuildHere, Request, TurnGranted
 
 __all__ = ["SlowWork"]
 
-logger = logging.getLogger("greenroom.actors")
+logger = get_log("greenroom.actors")
 
 BUILDS, HOOKS, DRAIN = "build", "hooks", "drain"
 """The lanes: however many hooks are slow, builds have workers, and so has a drain."""
@@ -70,13 +72,20 @@ class Calls:
             return await hook(*args)
         return self._runtime._call_and_await(hook, args, self._loop)
 
+    async def call_hook(self, hook: Callable[[], Any]) -> None:
+        result = await self.call(hook)
+        if inspect.isgenerator(result) or inspect.isasyncgen(result):
+            msg = f"{name_of(hook)}() returned a generator, and has done nothing: it must not yield"
+            raise TypeError(msg)
+
     async def call_all(self, hooks: Hooks, ended: Callable[[Errors], object]) -> None:
         """Make several calls, each of which is made whatever the others raise."""
         errors: list[tuple[str, BaseException]] = []
         for name, hook in hooks:
             try:
-                await self.call(hook)
+                await self.call_hook(hook)
             except BaseException as error:
+                pass_on(error)
                 errors.append((name, error))
         ended(tuple(errors))
         errors.clear()  # they hold tracebacks, these hold frames, and these hold the agent
@@ -96,10 +105,9 @@ class SlowWork:
         self._shown = key if key.isprintable() else repr(key)  # in the names of threads, and in logs
         self._ref = ref
 
-    def build(
-        self, incarnation: int, context: BuildContext, loop: asyncio.AbstractEventLoop | None
-    ) -> None:
-        """Build an agent. `BuildEnded` comes back, and again if it was given up and returns late."""
+    def build(self, incarnation: int, context: BuildContext, turn: BeginTurn) -> None:
+        """Build an agent for a turn. `BuildEnded` comes back, and again if it was given up and returns
+        late."""
         room = self._room
         began = room.runtime.clock()
 
@@ -108,18 +116,22 @@ class SlowWork:
             self._hand_in(message, lambda: self._close_stray(message))
 
         async def work(calls: Calls) -> None:
+            held = hold_for_build(turn, room, self._key)
             try:
-                agent = await calls.call(room.build, context)
+                agent = await calls.call(_goes_on(room.build, held), context)
             except BaseException as error:
+                pass_on(error)
                 ended(error=error)
             else:
                 ended(agent)
+            finally:
+                end_out_of_order(held)
 
         def failed(error: BaseException) -> None:
             ended(error=error, returned=not _may_come_back(error))
 
         timeout = room.policy.build_timeout
-        self._send(work, [room.build], f"build {self._shown}", timeout, loop, failed, lane=BUILDS)
+        self._send(work, [room.build], f"build {self._shown}", timeout, turn.loop, failed, lane=BUILDS)
 
     def _built(
         self,
@@ -130,9 +142,11 @@ class SlowWork:
         *,
         returned: bool = True,
         turn: BeginTurn | None = None,
+        unclaimed: list[None] | None = None,
     ) -> BuildEnded:
-        if agent is None and error is None:
-            error = TypeError("build() returned None in the place of an agent")
+        if error is None:
+            error = _not_an_agent(agent)
+            agent = None if error is not None else agent
         return BuildEnded(
             incarnation=incarnation,
             agent=agent,
@@ -141,6 +155,7 @@ class SlowWork:
             seconds=self._room.runtime.clock() - began,
             returned=returned,
             turn=turn,
+            unclaimed=unclaimed,
         )
 
     def build_here(self, turn: BeginTurn, here: BuildHere) -> TurnGranted:
@@ -152,19 +167,30 @@ class SlowWork:
         began = runtime.clock()
         agent: Any = None
         error: BaseException | None = None
+        copy, unclaimed = copy_context(), [None]
+        run: Callable[..., Any] = copy.run
+        held = copy.run(hold_for_build, turn, room, self._key)
         try:
-            work = functools.partial(runtime._call_and_await, room.build, (here.context,), None)
             # A loop of one: after a call returns, a signal may strike before its value is in hand; after
             # a step of a loop it does not.
-            for agent in map(copy_context().run, (work,)):  # noqa: B007  # it is used behind the loop
+            for agent in map(run, (room.build,), (here.context,)):  # noqa: B007  # used behind it
                 break
+            if inspect.isawaitable(agent):
+                waiting, agent = _go_on(agent, held), None
+                again = map(runtime._call_and_await, (lambda: waiting,), ((),), (None,))
+                for agent in again:  # noqa: B007  # the same
+                    break
         except BaseException as raised:
             error = raised
-        ended: BuildEnded | None = self._built(here.incarnation, began, agent, error, turn=turn)
-        if error is not None and not isinstance(error, (Exception, asyncio.CancelledError)):
-            self._tell(ended)
-            raise error
+        ended: BuildEnded | None = None
         try:
+            end_out_of_order(held)
+            # If there is an agent, the strike came behind its build.
+            failure = error if agent is None else None
+            ended = self._built(here.incarnation, began, agent, failure, turn=turn, unclaimed=unclaimed)
+            if error is not None and _is_callers_own(error):
+                self._tell(ended)
+                raise error
             return cast("TurnGranted", self._ref.actor_inbox.ask(ended, gives_way=False))
         except pykka.ActorDeadError as dead:
             self._close_stray(ended)
@@ -174,10 +200,22 @@ class SlowWork:
             refused = refusal
         except BaseException:
             # The session failed on it, which its supervisor sees to, or this thread was struck.
-            self._tell(ended, lambda: self._close_stray(ended))
+            built = here.incarnation, began, agent, error if agent is None else None
+            runtime.rescuer.put((self._hand_in_again, built, turn, unclaimed))
             raise
         agent = ended = None
         raise refused.with_traceback(None)  # which has frames, and these have the agent
+
+    def _hand_in_again(
+        self,
+        built: tuple[int, float, Any, BaseException | None],
+        turn: BeginTurn,
+        unclaimed: list[None],
+    ) -> None:
+        """On the rescuer: hand in what a struck caller has built, if the session does not have it."""
+        if unclaimed:
+            ended = self._built(*built, turn=turn, unclaimed=unclaimed)
+            self._hand_in(ended, lambda: self._close_stray(ended))
 
     def commit(
         self,
@@ -207,9 +245,10 @@ class SlowWork:
                 await note(calls, before)
                 if not await calls.ask(self._ref, StartCommit(attempt=attempt)):
                     return  # it was put off
-                await calls.call(hook)
+                await calls.call_hook(hook)
                 await note(calls, after)
             except BaseException as error:
+                pass_on(error)
                 failure = error
             # The last that this worker does for it. If the agent is to be let go now, it does that,
             # too: one trip, and nobody is woken.
@@ -327,10 +366,8 @@ class SlowWork:
             return
 
         def look(done: Any) -> None:
-            try:
-                done.get()
-            except BaseException as error:
-                failed(error)
+            if done.failure is not None:
+                failed(done.failure)
 
         future.on_done(look)
 
@@ -341,11 +378,9 @@ class SlowWork:
         answer = mailbox.create_future(message)
 
         def look(answered: Future[Any]) -> None:
-            try:
-                answered.get()
-            except pykka.ActorDeadError:
+            if isinstance(answered.failure, pykka.ActorDeadError):
                 otherwise()
-            except BaseException:
+            elif answered.failure is not None:
                 self._tell(message, otherwise)  # the session failed on it: its supervisor sees to that
 
         answer.on_done(look)
@@ -374,6 +409,43 @@ class SlowWork:
                     _run_to_its_end(result)
             except BaseException as error:
                 logger.warning("%s() raised for a late agent of %r: %r", name, self._key, error)
+
+
+def _is_callers_own(error: BaseException) -> bool:
+    """Tell whether what `build` raised on its caller's thread is for the caller as it is."""
+    return not isinstance(error, (Exception, asyncio.CancelledError)) or is_strike(error)
+
+
+def _not_an_agent(made: Any) -> TypeError | None:
+    """What is wrong with what `build` returned, if it is surely no agent."""
+    if made is None:
+        return TypeError("build() returned None in the place of an agent")
+    if inspect.iscoroutine(made):
+        made.close()
+        return TypeError("build() was struck before what it returned could be awaited")
+    if type(made).__module__ == "contextlib" or inspect.isgenerator(made) or inspect.isasyncgen(made):
+        # Entered and left with the agent, it would need a way out of its own for every way that an
+        # agent can go. A hook has them all.
+        return TypeError(
+            f"build() returned a {type(made).__name__}, and no agent: enter a context in build(), "
+            "return the agent that it yields, and leave the context in the agent's close() hook"
+        )
+    return None
+
+
+def _goes_on(build: Callable[[Any], Any], held: Held) -> Callable[[Any], Any]:
+    """Have a build that returns a coroutine count as one also where that is awaited."""
+
+    def call(context: BuildContext) -> Any:
+        result = build(context)
+        return _go_on(result, held) if inspect.isawaitable(result) else result
+
+    return call
+
+
+async def _go_on(result: Awaitable[Any], held: Held) -> Any:
+    hold_here(held)
+    return await result
 
 
 def _may_come_back(error: BaseException) -> bool:

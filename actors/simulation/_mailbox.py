@@ -51,7 +51,7 @@ class SimulatedMailbox(Mailbox):
     def ask(self, message: Any, timeout: float | None = None, *, gives_way: bool = True) -> Any:
         return self._ask_and_wait(message, timeout)
 
-    def _run_here(self, thread: ThreadState, token: object, first: Any = None) -> bool:
+    def _run_here(self, thread: ThreadState, first: Any = None) -> bool:
         return False
 
     def step(
@@ -88,11 +88,11 @@ class SimulatedMailbox(Mailbox):
             return
         self.baton[HOLDER] = self
         thread = LOCAL.state
-        thread.driving = True
+        exposed, thread.exposed, thread.driving = thread.exposed, False, True
         try:
             self.run(thread, 1, self)
         finally:
-            thread.driving = False
+            thread.exposed, thread.driving = exposed, False
 
     def handle(self, message: Any, future: Future[Any] | None) -> None:
         simulation = self.runtime
@@ -104,6 +104,7 @@ class SimulatedMailbox(Mailbox):
                 self.replying = future
                 self.decided = False
                 self.failed(message, fault)
+                self.happened(LOCAL.state.drive)  # type: ignore[arg-type]  # it drives
                 return
         super().handle(message, future)
 

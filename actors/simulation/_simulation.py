@@ -18,6 +18,7 @@ from greenroom.actors.runtime._calls import check_seconds, is_async, name_of
 from greenroom.actors.runtime._mailbox import Mailbox
 from greenroom.actors.runtime._registry import ActorRegistry
 from greenroom.actors.runtime._runtime import Runtime
+from greenroom.actors.runtime._strikes import Rescuer
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.runtime._timers import ManualClock
 from greenroom.actors.runtime._workers import Work
@@ -36,6 +37,22 @@ if TYPE_CHECKING:
 __all__ = ["Simulation"]
 
 T = TypeVar("T")
+
+
+class SimulatedRescuer(Rescuer):
+    """Nothing strikes in a simulation. What is given to a rescuer all the same is run soon."""
+
+    def __init__(self, run_soon: Callable[[Callable[[], object]], None]) -> None:
+        super().__init__("nobody")
+
+        def put(call: Any, _: object = None) -> None:
+            if call is not None:
+                run_soon(functools.partial(*call))
+
+        self.put = put
+
+    def start(self) -> None:
+        """It has no thread."""
 
 
 class Simulation(Runtime):
@@ -71,6 +88,7 @@ class Simulation(Runtime):
         self._time = ManualClock()
         super().__init__(name="simulation", slow_handler=None, clock=self._time)
         self.tick = itertools.count(1).__next__
+        self.rescuer = SimulatedRescuer(self._run_soon)
         self.seed = seed
         self.random = random.Random(seed)
         """For the code under test, so that its choices come from the seed too."""
@@ -78,6 +96,9 @@ class Simulation(Runtime):
         self._haste = haste
         self._steps_left = most_steps
         self._most_steps = most_steps
+        self._end = math.inf
+        """The latest end of the step in hand. Who waits inside it lets time pass beyond that only if
+        nothing else can happen."""
         self._faults = Faults(faults, self.random)
         self._runnable: dict[SimulatedMailbox | SimulatedTask[Any] | functools.partial[Any], None] = {}
         self._futures: weakref.WeakValueDictionary[int, SimulatedFuture[Any]] = (
@@ -239,9 +260,11 @@ class Simulation(Runtime):
         self._steps_left -= 1
         entered = LOCAL.state.entered
         entered.append(self)  # what runs now is in here, whether or not the test is in a `with`
+        outer, self._end = self._end, min(self._end, end)
         try:
             return self._choose(end)
         finally:
+            self._end = outer
             entered.remove(self)
 
     def _choose(self, end: float) -> bool:
@@ -249,7 +272,7 @@ class Simulation(Runtime):
         time_may_pass = due is not None and due <= end
         if not self._runnable:
             return time_may_pass and self._let_time_pass()
-        if time_may_pass and self.random.random() < self._haste:
+        if due is not None and due <= self._end and self.random.random() < self._haste:
             return self._let_time_pass()
         self._run_one()
         return True

@@ -19,6 +19,7 @@ from greenroom import (
     NotRecorded,
     Overloaded,
     Policy,
+    Reason,
     RoomStats,
 )
 from greenroom.stress._agents import Cast, PlannedFailure
@@ -220,7 +221,7 @@ class RoomTarget(Target):
             builds=stats.builds,
             rebuilds=stats.rebuilds,
             hits=stats.hits,
-            evictions=dict(stats.reasons),
+            evictions={why: n for why, n in stats.reasons.items() if why != Reason.SHUTDOWN},
             commits=stats.commits,
             commit_failures=stats.commit_failures,
             workers_lost=stats.workers_lost,

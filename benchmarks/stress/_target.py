@@ -64,7 +64,7 @@ class Level:
     rebuilds: int | None = None
     hits: int | None = None
     evictions: Mapping[str, int] | None = None
-    """Releases and closes so far, by reason."""
+    """Releases and closes so far, by reason, but for those of a drain."""
 
     commits: int | None = None
     commit_failures: int | None = None

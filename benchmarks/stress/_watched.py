@@ -21,6 +21,9 @@ __all__ = ["Roster", "WatchedHooks", "is_async", "watched_build"]
 
 Call = Callable[[], Any]
 
+TEARDOWNS = ("release_clients", "close", "aclose", "__aexit__")
+"""What an agent is torn down with: one of these, once."""
+
 
 class Roster:
     """The agents that are alive, by what Python calls their identity: they may be any objects at all."""
@@ -125,7 +128,8 @@ class WatchedHooks(AgentHooks):
         return _noted(hook, begin, lambda error: log.write(Kind.COMMITTED, key, number, error is None))
 
     def farewell(self, agent: Any, *, close: bool) -> list[tuple[str, Call]]:
-        """The hooks of a release or a close. An agent without any is let go right here."""
+        """The hooks of a release or a close. An agent that has none to be torn down with is let go right
+        here; one that has, and is not to be, is never seen to go."""
         key, number = self.roster.find(agent)
         log = self.roster.log
 
@@ -137,14 +141,17 @@ class WatchedHooks(AgentHooks):
             log.write(Kind.TORN, key, number)
 
         hooks = AgentHooks.farewell(self, agent, close=close)
+        torn = [name for name, _ in hooks if name in TEARDOWNS]
+        if not torn and any(inspect.getattr_static(agent, name, None) for name in TEARDOWNS):
+            return hooks
         if not hooks:
             begin()
             end(None)
-        last = len(hooks) - 1
-        return [
-            (name, _noted(hook, begin if not place else _nothing, end if place == last else _nothing))
-            for place, (name, hook) in enumerate(hooks)
-        ]
+        noted: list[tuple[str, Call]] = []
+        for place, (name, hook) in enumerate(hooks, 1):
+            first, last = place == 1 or name in torn[1:], place == len(hooks)
+            noted.append((name, _noted(hook, begin if first else _nothing, end if last else _nothing)))
+        return noted
 
 
 def is_async(call: Callable[..., Any]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,11 +31,5 @@ class Gateway:
 
 @contextmanager
 def end_with_the_process(gateway: Gateway) -> Iterator[None]:
-    def terminate(*_: object) -> None:
-        sys.exit(0)
-
-    signal.signal(signal.SIGTERM, terminate)
-    try:
+    with gateway.room, gateway.room.shutdown_on(signal.SIGTERM, signal.SIGINT, deadline=30.0):
         yield
-    finally:
-        gateway.shutdown()

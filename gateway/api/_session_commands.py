@@ -121,7 +121,10 @@ def router(stage: Stage) -> APIRouter:
         interrupt: Annotated[bool, Query(description="Do not wait for the end of its turn.")] = False,
         forget: Annotated[bool, Query(description="Delete its transcript, too.")] = False,
     ) -> Ended:
-        """End a session, now or when its turn ends."""
+        """End a session, now or when its turn ends: commit its turns, close its agent.
+
+        The transcript stays, and the next request with this name goes on with it. `forget` deletes it.
+        """
         key = key_of(_caller(request), session)
         if forget:
             done = await commands.forget(stage, key, interrupt=interrupt)

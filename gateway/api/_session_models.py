@@ -57,7 +57,7 @@ class Session(BaseModel):
     idle_seconds: float | None = Field(
         description="For how long it has not been used, if that is known."
     )
-    last_reason: str | None = Field(description="Why its last agent was let go, if one was.")
+    last_reason: str | None = Field(description="Why its last agent was released, if one was.")
 
 
 class SessionShown(Session):

@@ -47,7 +47,7 @@ def check(loaded: Loaded) -> Iterator[Finding]:
     yield Finding("ok", _summary(loaded))
     for warning in loaded.warnings:
         yield Finding("warning", warning)
-    for finding in (*_access(config), *_address(config), *_agent(config), *_store(loaded)):
+    for finding in (*_access(config), *_address(config), *_agent(loaded), *_store(loaded)):
         yield Finding(finding.level, redacted(finding.text, config.secrets()))
 
 
@@ -76,9 +76,10 @@ def _address(config: Config) -> Iterator[Finding]:
         yield Finding("ok", f"address: {where} is free")
 
 
-def _agent(config: Config) -> Iterator[Finding]:
+def _agent(loaded: Loaded) -> Iterator[Finding]:
+    config = loaded.config
     try:
-        check_options(find_factory(config.agent), config.agent_options)
+        check_options(find_factory(config.agent, loaded.folders), config.agent_options)
     except BadAgent as error:
         yield Finding("error", f"agent {config.agent}: {error}")
     else:

@@ -1,7 +1,8 @@
 """Finds what makes agents, by its name, and explains what is wrong if it cannot.
 
 offline, openai             an entry point of the group `greenroom.agents`, of this package or another
-mypackage.agents:build      a function (or class) of a module, which may be in the current directory
+mypackage.agents:build      a function (or class) of a module, which may be in the current directory, or
+                            beside the file of the configuration
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -30,15 +31,17 @@ class BadAgent(ValueError):
     """There is no such agent, or it does not take these options."""
 
 
-def find_factory(name: str) -> Factory:
-    """Find what makes the agents of this name. Raises `BadAgent`."""
+def find_factory(name: str, folders: Sequence[str] = ()) -> Factory:
+    """Find what makes the agents of this name. Raises `BadAgent`.
+
+    A module is looked for in `folders` first, in this order; without any, in the current directory.
+    """
     module, colon, attribute = name.partition(":")
     if colon:
         # As `python -m` does: whoever has their agent in a file beside them means that one.
-        here = os.getcwd()
-        if here not in sys.path:
-            sys.path.insert(0, here)
-        return _attribute(_module(module, name), attribute, name)
+        folders = folders or [os.getcwd()]
+        sys.path[:] = [*folders, *(path for path in sys.path if path not in folders)]
+        return _attribute(_module(module, name, folders=folders), attribute, name)
     installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in installed:
         raise BadAgent(_no_such_agent(name, sorted(installed)))
@@ -56,21 +59,25 @@ def _no_such_agent(name: str, installed: list[str]) -> str:
     return f"{there}. For one of your own, name its module and factory, as in {example}"
 
 
-def _module(module: str, agent: str, entry: EntryPoint | None = None) -> ModuleType:
+def _module(
+    module: str, agent: str, entry: EntryPoint | None = None, folders: Sequence[str] = ()
+) -> ModuleType:
     if not re.fullmatch(r"\w+(\.\w+)*", module):
         msg = f"{agent!r} is no module:factory: {module!r} cannot be the name of a module"
         raise BadAgent(msg)
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise BadAgent(_not_found(module, agent, error.name or "", entry)) from error
+        raise BadAgent(_not_found(module, agent, error.name or "", entry, folders)) from error
     except Exception as error:  # whatever it is, it comes from somebody's module
         raise BadAgent(f"importing {module} failed: {_described(error)}") from error
 
 
-def _not_found(module: str, agent: str, missing: str, entry: EntryPoint | None) -> str:
+def _not_found(
+    module: str, agent: str, missing: str, entry: EntryPoint | None, folders: Sequence[str]
+) -> str:
     if missing == module or module.startswith(f"{missing}."):
-        return f"there is no module {missing!r}, neither installed nor in {os.getcwd()}"
+        return f"there is no module {missing!r}, neither installed nor in {' or '.join(folders)}"
     return f"agent {agent!r} needs the package {missing!r}: pip install {_installable(missing, entry)}"
 
 

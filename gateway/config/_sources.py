@@ -13,6 +13,7 @@ All that is wrong is told at once, each with its place. What is overridden is no
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,6 +52,8 @@ class Loaded:
     """What an operator should know, and what keeps nobody from serving."""
     origins: Mapping[str, str]
     """Where each setting that is no default came from. Tokens are `tokens.alice`."""
+    folders: tuple[str, ...] = ()
+    """Where to look for the agent's module first: beside whoever names it."""
 
     @property
     def store_by_default(self) -> bool:
@@ -73,9 +76,13 @@ def read_config(options: Mapping[str, Any], environ: Mapping[str, str]) -> Loade
     """
     path = options.get("config") or environ.get(CONFIG_VARIABLE)
     layers = [from_environment(environ), from_options(options)]
-    if path:
-        layers.insert(0, from_file(Path(path).expanduser()))
-    return _Reading(layers, environ).result()
+    here = os.getcwd()
+    if not path:
+        return _Reading(layers, environ).result((here,))
+    file = from_file(Path(path).expanduser())
+    beside = str(Path(path).expanduser().resolve().parent)
+    named_there = not any("agent" in layer.settings for layer in layers)
+    return _Reading([file, *layers], environ).result((beside, here) if named_there else (here, beside))
 
 
 class _Reading:
@@ -100,7 +107,7 @@ class _Reading:
         names = {token.name for token in layer.tokens}
         self._tokens = [token for token in self._tokens if token.name not in names] + layer.tokens
 
-    def result(self) -> Loaded:
+    def result(self, folders: tuple[str, ...]) -> Loaded:
         figures: dict[str, Any] = {}
         values: dict[str, Any] = {}
         for name, given in self._settings.items():
@@ -123,7 +130,7 @@ class _Reading:
             self._warnings.append(msg)
         origins = {name: given.where for name, given in self._settings.items()}
         origins |= {f"tokens.{token.name}": token.where for token in self._tokens}
-        return Loaded(config, tuple(self._warnings), origins)
+        return Loaded(config, tuple(self._warnings), origins, folders)
 
     def _make(self, values: dict[str, Any]) -> Config | None:
         told = {problem.name.partition(".")[0] for problem in self._problems}

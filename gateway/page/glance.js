@@ -12,7 +12,7 @@ export function showGlance({ stats, turns: running, memory, policy, states }) {
   write($("agents-of"), cap === null ? "no cap" : `of ${whole(cap)}`);
   meter("agents", stats.cached, cap, stats.over_cap > 0);
   const ttl = policy.idle_ttl === null ? "" : `at most ${duration(policy.idle_ttl)} idle`;
-  write($("agents-more"), stats.over_cap ? `${whole(stats.over_cap)} over the cap, held by turns` : stats.busy ? `${whole(stats.busy)} being built, committed or released` : ttl);
+  write($("agents-more"), stats.over_cap ? `${whole(stats.over_cap)} over the cap, in a turn` : stats.busy ? `${whole(stats.busy)} being built, committed or released` : ttl);
 
   write($("turns"), whole(running.running));
   write($("turns-of"), `of ${whole(running.most)}`);

@@ -84,7 +84,7 @@ export class Session {
       ["Completed turns", whole(figures.generation)],
       ["Uncommitted", dirty ? turns(dirty) : "none"],
       ["Waiting turns", whole(figures.waiting)],
-      ["Agents so far", whole(figures.incarnation)],
+      ["Agents so far", whole(figures.agents)],
       ["Idle", figures.idle_seconds === null ? "–" : duration(figures.idle_seconds)],
       ["Last release", figures.last_reason ? reason(figures.last_reason) : "none"],
     ];
@@ -132,7 +132,7 @@ export class Session {
     write($("confirm-text"), [
       inTurn ? "It is in a turn, and ends when that is over." : "Its agent is closed.",
       row?.dirty ? `${turns(row.dirty)} that ${row.dirty === 1 ? "is" : "are"} uncommitted will be committed first.` : "",
-      "Its next turn begins a new session.",
+      "Its transcript stays, and its next turn goes on with it.",
     ].filter(Boolean).join(" "));
     $("confirm-now").hidden = !inTurn;
     $("confirm-interrupt").checked = false;

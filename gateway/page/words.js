@@ -45,8 +45,9 @@ export const TONES = {
 };
 
 const REASONS = {
-  idle: "idle for too long", capacity: "the room was full", memory: "memory was short",
+  idle: "idle for too long", capacity: "the room was over its cap", memory: "the room was over its memory budget",
   spec: "it was built from something else", coherence: "another process wrote to it",
+  "loop-closed": "its event loop was closed",
   recovery: "built only to recover what was left", explicit: "on request", discard: "its turn said so",
   shutdown: "the room is being drained", "session-expired": "unused for too long", failure: "something went wrong",
 };

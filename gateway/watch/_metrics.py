@@ -67,7 +67,7 @@ MOST_TENANTS = 200
 """How many tenants have a label of their own."""
 
 HOOKS = ("commit_memory_session", "release_clients", "close", "shutdown_memory_provider", "interrupt")
-STORE_WORK = ("begin", "record", "commit")
+STORE_WORK = ("begin", "record", "commit", "renew")
 EVICTIONS = (Reason.IDLE, Reason.CAPACITY, Reason.MEMORY)
 
 
@@ -130,9 +130,11 @@ class Metrics:
         )
         self._rebuilds = self._by_reason("greenroom_rebuilds", "Agents that were built again.")
         self._releases = self._by_reason(
-            "greenroom_releases", "Agents that were let go, and whose sessions may resume."
+            "greenroom_releases", "Agents that were released: their sessions go on."
         )
-        self._closes = self._by_reason("greenroom_closes", "Agents whose sessions are over.")
+        self._closes = self._by_reason(
+            "greenroom_closes", "Agents that were closed: their sessions are over."
+        )
         self._evictions = self._by_reason(
             "greenroom_evictions", "Releases that the policy's bounds are the reason of.", EVICTIONS
         )

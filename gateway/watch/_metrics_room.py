@@ -56,12 +56,12 @@ _GAUGES: tuple[tuple[str, str, _Read], ...] = (
     ),
     (
         "greenroom_sessions_over_cap",
-        "Sessions with an agent beyond the cap, which nobody could let go of yet.",
+        "Sessions with an agent over the cap, which cannot be released before their turns end.",
         lambda f: f.stats.over_cap,
     ),
     (
         "greenroom_agents_retained",
-        "Agents kept only for a commit that failed and is tried again.",
+        "Agents retained for a commit that failed and is retried.",
         lambda f: f.stats.retained,
     ),
     (
@@ -107,7 +107,7 @@ _GAUGES: tuple[tuple[str, str, _Read], ...] = (
 _GAUGES_BY: tuple[tuple[str, str, str, _ReadEach], ...] = (
     (
         "greenroom_sessions",
-        "Sessions by state, of which one has several: known are all, cached are those with an agent.",
+        "Sessions by state; one may be in several. known: all of them, cached: those with an agent.",
         "state",
         lambda f: {
             "known": f.stats.known,

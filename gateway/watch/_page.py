@@ -211,7 +211,7 @@ def _orders(stage: Stage) -> APIRouter:
 
     @routes.post("/end", responses=errors(404, 503))
     async def end_any_session(body: EndBody) -> dict[str, Any]:
-        """End a session for good, now or when its turn ends."""
+        """End a session, now or when its turn ends. Its transcript stays, for its next turn."""
         return await _commands.end(stage, body.key, interrupt=body.interrupt)
 
     @routes.post("/interrupt", responses=errors(404, 503))

@@ -77,7 +77,7 @@ def row_of(row: SessionRow, now: float, turn_at: float | None = None, before: Ro
         "idle_at": idle_at,
         "turn_at": turn_at if row.state == "in turn" else None,
         "weight": row.weight,
-        "agents": row.incarnation,
+        "agents": row.agents,
         "reason": None if row.last_reason is None else str(row.last_reason),
         "error": None if row.last_error is None else shorten(row.last_error),
         "used": row.used,

@@ -38,7 +38,6 @@ class Directory(Actor):
         return ref
 
     def on_child_failed(self, failure: Any) -> None:
-        """Restart a session that was ended by a Ctrl-C in one of its handlers: it has turns to
-        commit."""
+        """Restart a session that has failed: it has turns to commit."""
         before: Session = failure.state
         self.restart_child(failure, before.session_id, self.actor_ref, before)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Hashable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from greenroom import Actor, Generations
+from greenroom import Actor, Generations, put_back, take_down
 from greenroom.integrations.hermes_webui._messages import (
     Commit,
     CommitEnded,
@@ -75,6 +75,17 @@ class Session(Actor):
         """Whose commit is in flight."""
         if before is not None:
             self._take_over(before)
+
+    can_restore = True
+
+    def save(self) -> tuple[Any, ...]:
+        generations = self._generations
+        parts = (generations, *generations.segments, self._owners, self._line)
+        return self._agent, self._served, take_down(parts)
+
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        self._agent, self._served, then = saved
+        put_back(then)
 
     def hand_over(self) -> Session:
         return self

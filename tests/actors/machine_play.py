@@ -94,8 +94,12 @@ class Play:
         self.did = self.machine.committed(succeeded=succeeded)
         return self
 
-    def close(self, *, interrupt: bool = False) -> Play:
-        self.did = self.machine.close(Reason.EXPLICIT, interrupt=interrupt)
+    def close(self, *, interrupt: bool = False, conversation: str | None = None) -> Play:
+        self.did = self.machine.close(Reason.EXPLICIT, interrupt=interrupt, conversation=conversation)
+        return self
+
+    def renewed(self, conversation: str) -> Play:
+        self.did = self.machine.renewed(conversation)
         return self
 
     def release(self) -> Play:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +67,16 @@ def turn_of(session_id: str) -> BeginTurn:
         held=(),
         loop=None,
     )
+
+
+def test_a_turn_that_names_no_session_id_uses_the_account_of_the_conversation() -> None:
+    accounts = accounts_of(account("a"), account("a#1"))
+    running = machine(Place.IN_TURN)
+    running.turn = dataclasses.replace(turn_of("s"), session_id=None)
+
+    assert accounts.in_use(running) is accounts.by_id["a"]
+    running.conversation = "a#1"
+    assert accounts.in_use(running) is accounts.by_id["a#1"]
 
 
 def machine(place: Place = Place.EMPTY, *, turn: str | None = None) -> SessionMachine:

@@ -103,6 +103,25 @@ def test_an_answer_that_races_a_cancellation_harms_nobody() -> None:
     asyncio.run(main())
 
 
+def test_an_answer_that_a_cancellation_overtakes_on_the_loop_is_ignored() -> None:
+    """1. another thread has the loop wake the task  2. the task is cancelled  3. the loop does 1."""
+    complaints: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
+        future: Future[int] = Future()
+        task = asyncio.ensure_future(_await(future))
+        await asyncio.sleep(0)
+        join_all([in_thread(lambda: future.set(1))])
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+    assert complaints == []
+
+
 def test_an_answer_after_the_loop_was_closed_is_ignored() -> None:
     future: Future[int] = Future()
     loop = asyncio.new_event_loop()

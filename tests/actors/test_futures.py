@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ import pytest
 
 from greenroom.actors import Future, Runtime
 from tests.actors.actors import Recorder, all_at_once, in_thread, join_all
+from tests.strikes.points import Striker
+from tests.strikes.trials import Struck
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +28,26 @@ def test_a_callback_left_before_is_called_by_the_setter() -> None:
     join_all([setter])
 
     assert called_on == [(7, setter.ident)]
+
+
+def test_a_strike_loses_no_callback() -> None:
+    """K1: whoever finishes what was struck sets the outcome again."""
+    striker = Striker()
+
+    def strike(n: int) -> bool:
+        future: Future[int] = Future()
+        values: list[int] = []
+        future.on_done(lambda done: values.append(done.get()))
+        try:
+            striker.call(lambda: future._resolve((7, None)), n, Struck())
+        except Struck:
+            future._resolve((7, None))
+        assert values, f"struck at {striker.place}"
+        return striker.place is not None
+
+    strike(0)
+    struck = list(itertools.takewhile(strike, itertools.count(1)))
+    assert len(struck) >= 5
 
 
 def test_a_callback_left_after_is_called_at_once() -> None:

@@ -115,6 +115,16 @@ def test_a_release_is_called_off_while_the_agent_is_whole_and_its_commit_goes_on
     assert (play.machine.agent, play.machine.generations.dirty) == (1, 1)
 
 
+def test_a_conversation_begins_when_the_turn_of_the_old_one_is_over() -> None:
+    """T7"""
+    play = turn_and_line().close(conversation="s#1").close()
+    assert (play.machine.conversation, play.machine.next_conversation) == (None, "s#1")
+    assert play.end().told.startswith("over t; end session 0; build 2 for w")
+    assert (play.machine.conversation, play.machine.next_conversation) == ("s#1", None)
+    assert play.close().machine.deferred is not None
+    assert play.built(2).end("w").machine.conversation is None
+
+
 def test_a_commit_that_was_sent_before_a_turn_began_waits_for_its_end() -> None:
     play = flushing().begin("t")
     assert play.start_commit().told == "not now"

@@ -287,7 +287,7 @@ class MachineBesideModel(RuleBasedStateMachine):
     def expire(self, data: st.DataObject) -> None:
         turn = data.draw(st.sampled_from(self.line))
         effects = self.machine.expire(turn)
-        assert effects == [Refuse(turn, Refusal.TIMEOUT)]
+        assert effects == [Refuse(turn, Refusal.BUILDING if self.builds else Refusal.TIMEOUT)]
         self.perform(effects)
 
     @precondition(lambda self: self.current)
@@ -376,6 +376,11 @@ class MachineBesideModel(RuleBasedStateMachine):
         effects = self.machine.evict()
         assert (effects is not None) == there
         self.perform_at_place(effects or [])
+
+    @rule()
+    def spoil(self) -> None:
+        self.perform_at_place(self.machine.spoil(Reason.LOOP_CLOSED))
+        assert self.current or self.builds or not self.place
 
     @rule(interrupt=st.booleans())
     def close(self, interrupt: bool) -> None:
@@ -490,7 +495,7 @@ class MachineBesideModel(RuleBasedStateMachine):
             assert sent_before or not again, "D1: once more, if it was sent before the drain"
             assert again or not self.departures_that_stay(), "D1: closed, committed or not"
 
-    @precondition(lambda self: self.in_flight is None)
+    @precondition(lambda self: self.in_flight is None and not self.unsettled)
     @rule(succeeded=st.booleans())
     def a_commit_ends_that_is_not_in_flight(self, succeeded: bool) -> None:
         before = snapshot(self.machine)

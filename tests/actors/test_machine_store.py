@@ -52,6 +52,29 @@ def test_a_turn_that_would_not_wait_is_refused_if_another_room_has_the_session()
     assert play.machine.forgettable
 
 
+def test_a_turn_is_asked_for_anew_when_the_key_has_another_conversation() -> None:
+    play = entering_and_line().renewed("s#1")
+    assert play.told == "enter t"
+    assert play.machine.conversation == "s#1"
+    assert play.entered().told == "build 1 for t"
+
+
+def test_what_belongs_to_a_conversation_that_is_over_ends_before_the_next_turn() -> None:
+    """H4"""
+    play = entering_dirty()
+    play.machine.conversation = "s"
+    assert play.renewed("s#1").told == "end session 0; enter t; 1 commits to 1 of s@1"
+    assert play.machine.conversation == "s#1"
+    assert play.entered().told == "build 2 for t"
+
+
+def test_a_conversation_that_nobody_waits_for_any_more_is_the_current_one_all_the_same() -> None:
+    play = entering()
+    play.machine.withdraw(play.turn("t"))
+    assert play.renewed("s#1").told == ""
+    assert (play.machine.conversation, play.machine.forgettable) == ("s#1", True)
+
+
 def test_after_such_a_refusal_the_next_in_line_is_served() -> None:
     """T3"""
     play = empty().begin("t", reject=True).begin("w")

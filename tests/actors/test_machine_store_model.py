@@ -510,7 +510,7 @@ class StoreMachine(RuleBasedStateMachine):
     def the_store_records(self, reached: bool) -> None:
         assert self.current is not None
         turn, completed, self.recording = self.current, self.recording, None
-        session_id = turn.session_id
+        session_id = turn.session_id or ""
         account = self.accounts.get(session_id)
         ours = account is not None and self.is_ours(session_id, account.epoch)
         outcome = Recorded.NOT_NOW if not reached else Recorded.DONE if ours else Recorded.LOST
@@ -564,7 +564,7 @@ class StoreMachine(RuleBasedStateMachine):
     def expire(self, data: st.DataObject) -> None:
         turn = data.draw(st.sampled_from(self.line))
         effects = self.machine.expire(turn)
-        assert effects == [Refuse(turn, Refusal.TIMEOUT)]
+        assert effects == [Refuse(turn, Refusal.BUILDING if self.builds else Refusal.TIMEOUT)]
         self.perform(effects)
 
     # Builds.
@@ -674,8 +674,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(interrupt=st.booleans())
     def close(self, interrupt: bool) -> None:
         later = not self.machine.at_rest
+        runs = interrupt and self.current is not None and self.recording is None
         effects = self.machine.close(Reason.EXPLICIT, interrupt=interrupt)
-        assert not later or effects == ([Interrupt(self.place)] if interrupt and self.current else [])
+        assert not later or effects == ([Interrupt(self.place)] if runs else [])
         self.perform(effects)
 
     @precondition(lambda self: self.tearing)

@@ -23,6 +23,7 @@ from greenroom.actors.session.machine.effects import (
     Refuse,
 )
 from greenroom.actors.session.machine.states import COMMIT, DEPARTURE, MODE, PLACE
+from greenroom.messages import Reason
 from tests.actors import machine_play as without_store
 from tests.actors import machine_store_play as with_store
 from tests.actors.machine_play import STRANGER, Play, snapshot
@@ -66,6 +67,7 @@ build failed          .         .         EMPTY     .          .          .     
 adopt                 IDLE      .         .         .          .          IDLE      IDLE
 release               .         .         .         .          .          LEAVING   .
 evict                 .         same      same      same       same       LEAVING   .
+spoil                 .         same      same      same       same       EMPTY     EMPTY
 close                 same      same      same      same       same       EMPTY     EMPTY
 force                 .         EMPTY     .         EMPTY      .          .         .
 drain                 same      same      same      same       same       EMPTY     EMPTY
@@ -104,6 +106,7 @@ PLACE_INPUTS: dict[str, Callable[[Play], Any]] = {
     "adopt": lambda play: play.do("adopt", "a"),
     "release": lambda play: play.release(),
     "evict": lambda play: play.do("evict"),
+    "spoil": lambda play: play.do("spoil", Reason.LOOP_CLOSED),
     "close": lambda play: play.close(),
     "force": lambda play: play.do("force"),
     "drain": lambda play: play.do("drain"),
@@ -454,6 +457,13 @@ def test_a_turn_that_does_not_begin_is_told_why(
 def test_a_turn_inside_the_one_that_runs_is_refused() -> None:
     """T3, K3"""
     play = without_store.turn()
+    play.begin("new", held=(play.turn("t"),))
+    assert play.did == [Refuse(play.turn("new"), Refusal.SELF)]
+
+
+def test_a_turn_inside_the_build_for_another_is_refused() -> None:
+    """T3, K3"""
+    play = without_store.building()
     play.begin("new", held=(play.turn("t"),))
     assert play.did == [Refuse(play.turn("new"), Refusal.SELF)]
 

@@ -139,7 +139,19 @@ def test_a_budget_that_is_neither_bytes_nor_a_share_is_refused(value: object) ->
         made(memory_budget=value)
 
 
-@pytest.mark.parametrize("value", [None, 1, 2**33, 0.25, 1.0])
+@pytest.mark.parametrize(
+    ("value", "hint"), [(1, "0.01 is 1 percent"), (65, "0.65 is 65 percent"), (512, "float, up to 1.0$")]
+)
+def test_a_budget_below_what_any_process_holds_is_refused_with_a_hint(value: int, hint: str) -> None:
+    """C10"""
+    with pytest.raises(
+        ValueError, match=f"memory_budget .* 1048576 bytes or more.* not {value}.*{hint}"
+    ):
+        made(memory_budget=value)
+    assert made(memory_budget=value, weigh=len).memory_budget == value, "in the units of weigh()"
+
+
+@pytest.mark.parametrize("value", [None, 2**20, 2**33, 0.25, 1.0])
 def test_a_budget_is_bytes_or_a_share(value: float | None) -> None:
     """C10"""
     assert made(memory_budget=value).memory_budget == value

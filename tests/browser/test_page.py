@@ -227,6 +227,7 @@ def test_the_end_of_a_session_is_asked_about_first(troupe: Troupe, open_page: Op
         end.click()
         confirm = page.get_by_role("dialog", name="End this session?")
         expect(confirm).to_contain_text("1 turn that is uncommitted will be committed first")
+        expect(confirm).to_contain_text("Its transcript stays, and its next turn goes on with it")
         expect(confirm.get_by_role("button", name="Keep it")).to_be_focused()
         page.keyboard.press("Escape")
         expect(confirm).to_be_hidden()

@@ -120,7 +120,7 @@ def test_the_verdict_and_the_figures_are_those_of_the_result(show: Show) -> None
             strict=True,
         )
     )
-    assert evicted["The room was full"] == "1,874"
+    assert evicted["The room was over its cap"] == "1,874"
     assert evicted["In all"] == "2,328"
     assert page.locator(".slopes tbody tr").first.inner_text().split("\t") == [
         "Memory", "+2.1 MB", "3.4 MB", "97.2 MB", "97.4 MB", "240", "flat, within its error",

@@ -96,6 +96,7 @@ def test_the_help_has_an_option_for_each_setting(serve: Run, monkeypatch: pytest
         *map(option_of, SETTINGS),
         "--config",
         "--check",
+        "--reload",
         "--agent-option",
         "--token",
         "--token-file",
@@ -359,6 +360,15 @@ def test_a_check_looks_at_everything_and_changes_nothing(
     assert outcome.out.endswith("This can be served.\n")
     assert served == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_check_finds_an_agent_module_beside_the_configuration(serve: Run, tmp_path: Path) -> None:
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    (etc / "my_agent_beside_it.py").write_text("def build(context): return context")
+    (etc / "greenroom.toml").write_text('agent = "my_agent_beside_it:build"\nstore = "none"\n')
+    outcome = serve("--check", "--port", "0", "--config", str(etc / "greenroom.toml"))
+    assert outcome.code == 0, outcome.out
 
 
 def test_a_check_tells_all_that_is_wrong_with_the_configuration(serve: Run) -> None:

@@ -13,6 +13,7 @@ import pytest
 from greenroom.gateway.agents.offline import offline
 from greenroom.gateway.config import _factories
 from greenroom.gateway.config._factories import GROUP, BadAgent, check_options, find_factory
+from greenroom.gateway.config._sources import read_config
 
 Write = Callable[[str], str]
 
@@ -49,6 +50,30 @@ def unfit(factory: Any, **options: Any) -> str:
 
 def test_an_installed_agent_is_found_by_its_name() -> None:
     assert find_factory("offline") is offline
+
+
+@pytest.mark.parametrize("named_by", ["file", "option"])
+def test_a_factory_is_found_beside_whoever_names_it(
+    module: Write, tmp_path: Path, named_by: str
+) -> None:
+    only, both = module("build = str"), module("here = print")
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    (tmp_path / f"{only}.py").rename(etc / f"{only}.py")
+    (etc / f"{both}.py").write_text("there = print")
+    (etc / "greenroom.toml").write_text(f'agent = "{only}:build"')
+    options = {"config": etc / "greenroom.toml", "store": "none"}
+    if named_by == "option":
+        options["agent"] = f"{only}:build"
+
+    loaded = read_config(options, {})
+    factory: Any = find_factory(loaded.config.agent, loaded.folders)
+    assert factory is str
+    first = "there" if named_by == "file" else "here"
+    factory = find_factory(f"{both}:{first}", loaded.folders)
+    assert factory is print
+    with pytest.raises(BadAgent, match=f"nor in .*{tmp_path}.* or .*{tmp_path}"):
+        find_factory("no_such_module:build", loaded.folders)
 
 
 def test_a_factory_in_the_current_directory_is_found(module: Write) -> None:

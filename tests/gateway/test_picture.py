@@ -17,6 +17,7 @@ from greenroom import (
     AgentReused,
     CommitFailure,
     CommitSucceeded,
+    Greenroom,
     HookFailure,
     Reason,
     SessionRow,
@@ -31,6 +32,7 @@ from greenroom.gateway.watch._picture import (
     row_of,
 )
 from greenroom.gateway.watch._survey import Survey
+from tests.actors.actors import PATIENCE
 
 
 def row(key: str, state: str = "idle", used: int = 0, **other: Any) -> SessionRow:
@@ -39,6 +41,7 @@ def row(key: str, state: str = "idle", used: int = 0, **other: Any) -> SessionRo
         "session_id": key,
         "cached": True,
         "incarnation": 1,
+        "agents": 1,
         "generation": 3,
         "committed": 3,
         "waiting": 0,
@@ -236,3 +239,16 @@ def test_the_memory_that_is_held_is_read_from_the_system(tmp_path: Path) -> None
 
 def test_where_the_system_tells_nothing_nothing_is_known(tmp_path: Path) -> None:
     assert memory_held(tmp_path) is None
+
+
+def test_a_session_tells_how_many_agents_it_has_had_when_its_agent_is_released() -> None:
+    with Greenroom(lambda _: object()) as room:
+        with room.turn("a"):
+            pass
+        room.evict("a")
+        room.settle(PATIENCE)
+        assert row_of(room.snapshot()[0], now=0.0)["agents"] == 1
+
+
+def test_a_session_without_an_agent_tells_how_many_it_has_had() -> None:
+    assert row_of(row("a", cached=False, incarnation=0, agents=2), now=0.0)["agents"] == 2

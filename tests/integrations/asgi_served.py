@@ -20,6 +20,7 @@ from greenroom import BuildContext
 from greenroom.integrations.asgi import RoomMiddleware, lifespan, streamed
 
 GATE = os.environ.get("GREENROOM_TEST_GATE", "gate")
+DRAIN = float(os.environ.get("GREENROOM_TEST_DRAIN", "20"))
 
 ended: list[str] = []
 """The answers that have come to an end, whichever."""
@@ -61,6 +62,6 @@ async def figures(request: Request) -> Response:
 
 app = Starlette(
     routes=[Route("/chats/{chat}/{how}", chat, methods=["POST"]), Route("/figures", figures)],
-    lifespan=lifespan(Agent, drain=20.0),
+    lifespan=lifespan(Agent, drain=DRAIN),
 )
-app.add_middleware(RoomMiddleware)
+app.add_middleware(RoomMiddleware, ready="/readyz")

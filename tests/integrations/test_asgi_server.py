@@ -123,11 +123,11 @@ def test_a_client_that_hangs_up_ends_its_turn_uncounted(tmp_path: Path) -> None:
         assert server.end() == ["committed a up to 1"]
 
 
-def test_answers_that_are_being_sent_are_finished_on_sigterm_and_then_the_room_drains(
+def test_answers_that_are_being_sent_are_finished_on_sigterm_and_others_are_refused(
     tmp_path: Path,
 ) -> None:
-    """D1. A request that waits for its turn is served as well: uvicorn tells the app of the end when
-    there are no requests left."""
+    """D1, and K1: the signal starts the drain, and reaches uvicorn when the room is drained. Until then
+    it answers: that it drains."""
     gate = tmp_path / "gate"
     with serving(*served(), GREENROOM_TEST_GATE=str(gate)) as (server, client):
         texts: list[str] = []
@@ -139,18 +139,52 @@ def test_answers_that_are_being_sent_are_finished_on_sigterm_and_then_the_room_d
             thread.start()
             until(functools.partial(is_so, client, "a", ["in turn", number]), "a turn")
         server.terminate()
-        server.wait_logged("Waiting for connections to close")
+        until(lambda: len(texts) == 1, "a refusal of the one that waits")
+        refused = client.post("/chats/b/plain")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "draining")
+        assert client.get("/readyz").json() == {"status": "draining"}
         gate.touch()
         for thread in asking:
             thread.join(PATIENCE)
 
-        assert texts == ["begun done", "begun done"]
-        assert server.end() == ["committed a up to 2"]
+        assert "draining" in texts[0]
+        assert texts[1] == "begun done"
+        assert server.end() == ["committed a up to 1"]
+
+
+def test_a_second_signal_does_not_wait_for_the_drain() -> None:
+    with serving(*served("--timeout-graceful-shutdown", "0"), GREENROOM_TEST_DRAIN="600") as (
+        server,
+        client,
+    ):
+        assert client.post("/chats/a/plain").text == "begun done"
+        with client.stream("POST", "/chats/b/stuck") as answer:
+            pieces = answer.iter_text()
+            assert next(pieces) == "begun "
+            server.terminate()
+            until(lambda: client.get("/readyz").status_code == 503, "the drain")
+            server.terminate()
+            assert server.end() == ["committed a up to 1"]
+
+
+def test_a_second_ctrl_c_ends_the_server_at_once() -> None:
+    """As uvicorn does it by itself: without waiting for what still runs."""
+    with (
+        serving(*served(), GREENROOM_TEST_DRAIN="600") as (server, client),
+        client.stream("POST", "/chats/b/stuck") as answer,
+    ):
+        pieces = answer.iter_text()
+        assert next(pieces) == "begun "
+        server.process.send_signal(signal.SIGINT)
+        until(lambda: client.get("/readyz").status_code == 503, "the drain")
+        server.process.send_signal(signal.SIGINT)
+        server.process.wait(PATIENCE)
 
 
 def test_a_turn_that_hangs_is_cancelled_on_sigterm_and_all_others_are_committed() -> None:
     """D1, T4"""
-    with serving(*served("--timeout-graceful-shutdown", "0")) as (server, client):
+    options = served("--timeout-graceful-shutdown", "0")
+    with serving(*options, GREENROOM_TEST_DRAIN="1") as (server, client):
         assert client.post("/chats/a/plain").text == "begun done"
         assert client.post("/chats/b/plain").text == "begun done"
         with client.stream("POST", "/chats/b/stuck") as answer:

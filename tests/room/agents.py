@@ -5,16 +5,10 @@ from __future__ import annotations
 import gc
 import inspect
 import itertools
-import os
-import signal
-import sys
 import threading
 import time
-import warnings
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Self
-
-import pytest
 
 from greenroom import AgentSpec, Greenroom, Policy
 from greenroom.actors import ManualClock, Runtime
@@ -353,24 +347,6 @@ def until(condition: Callable[[], object], what: str = "what was waited for") ->
     while not condition():
         assert time.monotonic() < deadline, f"it never came to {what}"
         time.sleep(0.001)
-
-
-def succeeds_in_a_fork(call: Callable[[], object]) -> bool:
-    """Fork, call in the child, and tell whether that returned something true."""
-    if not hasattr(os, "fork") or sys.platform == "darwin":
-        pytest.skip("there is no fork here")
-    with warnings.catch_warnings():
-        # A program with a room has threads. From Python 3.12 on a fork warns of what these may hold.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        signal.alarm(int(PATIENCE))  # it has nobody else who would end it
-        code = 1
-        try:
-            code = 0 if call() else 2
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def let_pass(room: Greenroom, clock: ManualClock, seconds: float) -> None:

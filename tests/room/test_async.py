@@ -20,7 +20,7 @@ from tests.room.agents import OTHER, SPEC, Agent, AsyncAgent, Cast, row_of, touc
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from greenroom import BuildContext, Greenroom, Turn
+    from greenroom import BuildContext, DrainReport, Greenroom, Turn
 
 caller: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="nobody")
 
@@ -170,12 +170,12 @@ def test_a_child_of_a_task_waits_for_the_turn_of_its_parent_unless_it_would_bloc
             raise AssertionError("the loop waits for itself, and nobody ends the turn")
 
     async def main() -> None:
-        async with room.turn("a") as parents:
+        async with room.turn("a"):
             child = asyncio.create_task(take_turn(room, "a"))
             await until(lambda: waiting_for(room, "a") == 1)
             with pytest.raises(SessionBusy):
                 await asyncio.create_task(block())
-        assert (await child).agent is parents.agent
+        assert (await child).reused
 
     run(main())
 
@@ -340,6 +340,26 @@ def test_a_drain_can_be_awaited_while_the_loop_goes_on(cast: Cast) -> None:
         assert first.committed == ("a",)
 
     run(main())
+
+
+def test_a_room_can_be_closed_on_an_event_loop_which_goes_on_meanwhile(cast: Cast) -> None:
+    """D1"""
+    room, gate = cast.room(), cast.gate()
+    cast.at["close"] = gate
+
+    async def close() -> DrainReport:
+        async with room.turn("a"):
+            pass
+        closing = asyncio.create_task(room.aclose(deadline=PATIENCE))
+        await asyncio.get_running_loop().run_in_executor(None, gate.wait_reached)
+        assert not closing.done()
+        gate.open()
+        return await closing
+
+    assert asyncio.run(close()).committed == ("a",)
+    assert cast.log == ["build a/1", "commit a/1", "shutdown a/1", "close a/1"]
+    with pytest.raises(RoomClosed):
+        room.turn("a")
 
 
 def test_leaving_the_room_with_async_with_drains_it(cast: Cast) -> None:

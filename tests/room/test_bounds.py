@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     from greenroom import Greenroom
 
+MIB = 1 << 20
+
 
 def warnings_about_the_cap(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The warnings that say that a room is over its cap."""
@@ -931,7 +933,7 @@ def let_go_by_idleness(room: Greenroom, _: Cast, clock: ManualClock) -> None:
 
 
 def let_go_for_memory(room: Greenroom, _: Cast, __: ManualClock) -> None:
-    room.configure(memory_budget=1)
+    room.configure(memory_budget=MIB)
 
 
 def let_go_for_another_spec(room: Greenroom, _: Cast, __: ManualClock) -> None:
@@ -1100,7 +1102,6 @@ def test_nothing_refers_to_an_agent_after_its_turn_but_the_room(cast: Cast) -> N
 
     wait_dead(refs[0])
     assert refs[1]() is not None
-    assert turns[1].agent is refs[1]()
 
 
 def test_nothing_refers_to_the_late_agent_of_a_build_that_was_given_up(cast: Cast) -> None:
@@ -1307,12 +1308,12 @@ def test_a_budget_is_compared_with_what_the_process_holds_if_nobody_weighs(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C10"""
-    monkeypatch.setattr("greenroom._room.resident", lambda: 100 * alive())
+    monkeypatch.setattr("greenroom._room.resident", lambda: 100 * alive() * MIB)
 
     def alive() -> int:
         return sum(not gone for gone in cast.farewells().values())
 
-    room = cast.room(memory_budget=1000, memory_batch=2)
+    room = cast.room(memory_budget=1000 * MIB, memory_batch=2)
     look_at(room, *(f"s{n}" for n in range(10)))
     room.settle()
     assert cast.did("release") == []
@@ -1328,18 +1329,18 @@ def test_a_budget_is_compared_with_what_the_process_holds_if_nobody_weighs(
 
 def test_the_budget_is_looked_at_by_sweeps(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     """C10"""
-    used = [500]
+    used = [500 * MIB]
     monkeypatch.setattr("greenroom._room.resident", lambda: used[0])
     clock = ManualClock()
-    room = cast.room(clock=clock, memory_budget=1000, sweep_every=60.0, memory_batch=2)
+    room = cast.room(clock=clock, memory_budget=1000 * MIB, sweep_every=60.0, memory_batch=2)
     look_at(room, *"abcdef")
     room.settle()
     assert cast.did("release") == []
 
     def fall() -> None:
-        used[0] = 500
+        used[0] = 500 * MIB
 
-    used[0] = 2000
+    used[0] = 2000 * MIB
     cast.at["release"] = fall
     clock.advance(60.0)
     room.settle()
@@ -1347,7 +1348,7 @@ def test_the_budget_is_looked_at_by_sweeps(cast: Cast, monkeypatch: pytest.Monke
     assert sorted(cast.did("release")) == ["a/1", "b/1"]
 
 
-@pytest.mark.parametrize("budget", [1, 1e-9], ids=["bytes", "share"])
+@pytest.mark.parametrize("budget", [MIB, 1e-9], ids=["bytes", "share"])
 def test_with_the_real_memory_of_this_process_a_tiny_budget_sheds_all_that_is_idle(
     cast: Cast, budget: float
 ) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import copy
 import dataclasses
 import pickle
 import threading
@@ -206,6 +209,27 @@ def test_a_hook_that_is_no_function_is_refused() -> None:
         AgentHooks(commit="commit")  # type: ignore[arg-type]  # that is the point
 
 
+@pytest.mark.parametrize(
+    ("given", "instead"),
+    [({"hooks": {"commit": print}}, r"AgentHooks\(commit"), ({"policy": {"cap": 1}}, r"Policy\(cap")],
+)
+def test_a_mapping_in_the_place_of_hooks_or_a_policy_is_refused_with_what_to_pass(
+    cast: Cast, given: Any, instead: str
+) -> None:
+    with pytest.raises(TypeError, match=f"{next(iter(given))} must be {instead}.* or None, not .* dict"):
+        Greenroom(cast.build, **given)
+
+
+def test_a_room_and_a_turn_cannot_be_pickled_or_copied_and_say_so(cast: Cast) -> None:
+    room = cast.room()
+    with room.turn("a") as turn:
+        for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="a room cannot be pickled or copied: open one in each"):
+                copied(room)
+            with pytest.raises(TypeError, match="the turn of 'a' cannot be pickled or copied"):
+                copied(turn)
+
+
 @pytest.mark.parametrize("deadline", [-1.0, float("nan")])
 def test_a_deadline_that_makes_no_sense_is_refused(cast: Cast, deadline: float) -> None:
     """D1"""
@@ -226,6 +250,28 @@ def test_a_turn_is_used_once(cast: Cast) -> None:
 
     with pytest.raises(RuntimeError, match="telegram:12345"), turn:
         pytest.fail("it began again")
+
+
+@pytest.mark.parametrize("way", ["completed", "failed", "cancelled", "async"])
+def test_a_turn_that_is_over_has_no_agent_any_more(cast: Cast, way: str) -> None:
+    """T8, C8. Another turn may have it by then."""
+    room = cast.room()
+
+    async def on_a_loop() -> Any:
+        async with room.turn("a") as turn:
+            return turn
+
+    if way == "async":
+        turn = asyncio.run(on_a_loop())
+    else:
+        with contextlib.suppress(OSError), room.turn("a") as turn:
+            if way == "failed":
+                raise OSError
+            if way == "cancelled":
+                turn.cancel()
+
+    with pytest.raises(RuntimeError, match="'a' has no agent, it is over: keep a reference"):
+        _ = turn.agent
 
 
 def test_a_turn_that_has_not_begun_has_no_agent_and_cannot_be_given_back(cast: Cast) -> None:
@@ -385,7 +431,9 @@ def test_explain_tells_why_a_session_has_no_agent(cast: Cast) -> None:
     touch(room, *"ab")
     room.settle()
 
-    assert "capacity" in explained(room, "a")
+    told = explained(room, "a")
+    assert told.startswith("a: no agent\n")
+    assert "The last one was released: the room was over its cap." in told
 
 
 def test_explain_tells_of_a_build_and_of_what_went_wrong(cast: Cast) -> None:
@@ -794,3 +842,22 @@ def test_nothing_cannot_be_adopted(cast: Cast) -> None:
         room.adopt("a", None, SPEC)
 
     assert room.stats().known == 0
+
+
+def test_a_session_tells_how_many_agents_it_has_had(cast: Cast) -> None:
+    room = cast.room()
+    touch(room, "a")
+    room.evict("a")
+    room.settle()
+    assert row_of(room, "a").agents == 1
+    touch(room, "a")
+    assert row_of(room, "a").agents == 2
+
+
+def test_explain_promises_no_turn_of_a_closed_room(cast: Cast) -> None:
+    room = cast.room()
+    assert "next turn" in explained(room, "a")
+    room.close()
+    text = explained(room, "a")
+    assert "no turn begins any more" in text
+    assert "next turn" not in text

@@ -1208,10 +1208,10 @@ def test_explain_says_what_the_ledger_has_and_who_holds_it(stage: Stage) -> None
     room = stage.room()
     touch(room, "a", "a")
     why = room.explain("a").why
-    assert "In the store, 'a' is held by this room, and 2 of its 2 turns are uncommitted." in why
+    assert "In the store, 'a' is owned by this room, and 2 of its 2 turns are uncommitted." in why
     room.commit("a")
     why = room.explain("a").why
-    assert "In the store, 'a' is held by this room, and none of its turns is uncommitted." in why
+    assert "In the store, 'a' is owned by this room, and none of its turns is uncommitted." in why
     assert row_of(room, "a").holder == owner_of(room)
 
 
@@ -1223,7 +1223,7 @@ def test_explain_knows_of_keys_that_only_the_store_knows(stage: Stage) -> None:
     room = stage.room()
     found = room.explain("a")
     assert not found.known
-    assert f"In the store, 'a' is held by {owner_of(other)}, and 1 of its 1 turns are uncommitted." in (
+    assert f"In the store, 'a' is owned by {owner_of(other)}, and 1 of its 1 turns are uncommitted." in (
         found.why
     )
     with pytest.raises(SessionBusy), room.turn("b", on_busy="reject"):
@@ -1233,6 +1233,25 @@ def test_explain_knows_of_keys_that_only_the_store_knows(stage: Stage) -> None:
     assert room.explain("never").why == (
         "There is no such session. Its next turn begins one, and builds an agent.",
     )
+
+
+@pytest.mark.parametrize("timeout", [None, 1000.0])
+def test_a_turn_that_waits_for_another_room_for_long_is_named_in_the_log(
+    stage: Stage, timeout: float | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """K3"""
+    clock = ManualClock()
+    # The store works in real time, of which the clock knows nothing.
+    other, room = stage.room(), stage.room(clock=clock, store_timeout=None)
+    held = stage.cast.hold(other, "a")
+    waiting = stage.cast.start(room, "a", timeout=timeout)
+    waited = f" s, for a turn in another room, {owner_of(other)}"
+    advance_until(clock, lambda: waited in caplog.text, "a line in the log")
+    held.end()
+    other.close()
+    advance_until(clock, lambda: waiting.begun, "the turn")
+    waiting.end()
+    assert caplog.text.count(waited) == 1
 
 
 def test_explain_names_the_room_that_a_waiting_turn_waits_for(stage: Stage) -> None:
@@ -1261,7 +1280,7 @@ def test_explain_tells_of_dead_letters(stage: Stage) -> None:
         ledger.fail("a", **mine, problem="the provider is away", pause=1.0, most=1)
     room = stage.room()
     assert room.explain("a").why[-1] == (
-        "In the store, 'a' is held by nobody, and 3 of its 3 turns are uncommitted; recovering it was "
+        "In the store, 'a' is owned by nobody, and 3 of its 3 turns are uncommitted; recovering it was "
         "given up: the provider is away."
     )
     assert room.stats().recovered == 0

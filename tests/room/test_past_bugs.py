@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import gc
 import logging
+import signal
 import subprocess
 import sys
 import threading
@@ -38,7 +39,7 @@ from greenroom.messages import BeginTurn, Call, Reason, ReleaseAgent, UseSetting
 from greenroom.supervisor.announcer import Announcer
 from greenroom.testing import FaultyRuntime, RecordingAgent, RecordingBuild, evict_now
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
-from tests.room.agents import succeeds_in_a_fork, wait_dead
+from tests.room.agents import wait_dead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -582,19 +583,6 @@ def expect(error: type[Exception], call: Any) -> None:
         call()
 
 
-def test_a_process_that_was_forked_is_told_so(room: Greenroom) -> None:
-    def is_refused() -> bool:
-        try:
-            room.turn("a").__enter__()
-        except RoomClosed:
-            return True
-        return False
-
-    touch(room, "a")
-    assert succeeds_in_a_fork(is_refused)
-    touch(room, "a")
-
-
 # Actors that fail.
 
 
@@ -884,12 +872,12 @@ def test_a_drain_that_finds_the_room_closed_by_another_thread_has_its_report(
     touch(room, "a")
     reports: list[DrainReport] = []
 
-    def held_here(_: object) -> tuple[()]:
+    def held_around(_: object) -> tuple[()]:
         if threading.current_thread().name == "late":
             late.wait()
         return ()
 
-    monkeypatch.setattr("greenroom._ending.held_here", held_here)
+    monkeypatch.setattr("greenroom._ending.held_around", held_around)
     thread = threading.Thread(target=lambda: reports.append(room.drain()), name="late")
     thread.start()
     late.wait_reached()
@@ -911,16 +899,31 @@ def test_a_close_in_the_middle_of_a_close_does_not_wait_for_it(monkeypatch: pyte
 
 
 def test_a_close_that_was_interrupted_can_be_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = Greenroom(RecordingAgent)
+    """K1"""
+    room, raised, gate = Greenroom(RecordingAgent), threading.Event(), threading.Event()
+
+    def strike_once(*_: object) -> None:
+        if not raised.is_set():
+            raised.set()
+            raise KeyboardInterrupt
 
     def interrupted(_: float) -> None:
-        monkeypatch.undo()
-        raise KeyboardInterrupt
+        ident = threading.main_thread().ident  # which waits for this thread, now or soon
+        assert ident is not None
+        while not raised.wait(0.01):
+            signal.pthread_kill(ident, signal.SIGUSR1)
+        assert gate.wait(PATIENCE)
 
     monkeypatch.setattr(room._ending, "flush_events", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    before = signal.signal(signal.SIGUSR1, strike_once)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            room.close()
+        assert not room._line.closed
+        gate.set()
         room.close()
-    room.close()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
     assert room._line.closed
 
@@ -1007,7 +1010,7 @@ def test_a_thread_that_was_begun_in_a_turn_which_is_over_is_in_none() -> None:
     for _ in range(20):
         join_all([in_thread(lambda: held.append(contexts[0].run(held_here)))])
 
-    assert held == [[]] * 20
+    assert held == [()] * 20
 
 
 @pytest.mark.long

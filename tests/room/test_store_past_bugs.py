@@ -14,7 +14,7 @@ from greenroom.actors.ledger import _bound_store
 from greenroom.actors.ledger.coherence import MOST_REMEMBERED
 from tests.actors.actors import in_thread, join_all
 from tests.crash.databases import sqlite_url
-from tests.room.agents import OTHER, SPEC, Cast, row_of, succeeds_in_a_fork, touch, until
+from tests.room.agents import OTHER, SPEC, Cast, row_of, touch, until
 from tests.room.test_ledger import (
     RIVAL,
     Away,
@@ -265,20 +265,3 @@ def test_a_key_with_many_session_ids_does_not_keep_them_all(
     assert list(ledger.fences._epochs) == [f"s{number}" for number in range(12, 20)]
     assert len(ledger.accounts.by_id) <= MOST_REMEMBERED + 1
     assert stage.cast.did("build") == ["a/1"]
-
-
-def test_a_process_that_was_forked_in_a_turn_leaves_it_to_its_parent(stage: Stage) -> None:
-    """It has none of the threads that would tell the store, and must not wait for them."""
-
-    def leave() -> bool:
-        turn.__exit__(None, None, None)
-        return True
-
-    room = stage.room()
-    turn = room.turn("a")
-    turn.__enter__()
-    assert succeeds_in_a_fork(leave)
-    turn.__exit__(None, None, None)
-
-    assert turn.generation == 1
-    assert stage.ledger() == (1, 0)

@@ -32,6 +32,17 @@ from tests.room.test_drain import drain_in_thread
 if TYPE_CHECKING:
     from greenroom import BuildContext, Greenroom, RoomStats, Turn
 
+
+class Stoppable:
+    """An agent on an event loop, which only waits to be interrupted."""
+
+    def __init__(self, _: BuildContext) -> None:
+        self.stopped = asyncio.Event()
+
+    async def interrupt(self) -> None:
+        self.stopped.set()
+
+
 caller: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="nobody")
 
 
@@ -450,11 +461,15 @@ def test_the_timeout_counts_while_the_agent_is_built_and_loses_no_agent(cast: Ca
     clock = ManualClock()
     room = cast.room(clock=clock)
     building = cast.at["build"] = cast.gate()
-    waiting = cast.queue(room, "a", timeout=5.0)
+    waiting = [cast.queue(room, "a", timeout=5.0) for _ in range(2)]
     building.wait_reached()
 
     clock.advance(5.0)
-    assert isinstance(waiting.outcome(), TurnTimeout)
+    for held in waiting:
+        error = held.outcome()
+        assert isinstance(error, TurnTimeout)
+        assert "'a': its agent was still being built after 5.0 s" in str(error)
+        assert "turn" not in str(error), "none has it"
     building.open()
     room.settle()
     take_turn(room, "a", on_busy="reject")
@@ -895,6 +910,49 @@ def test_ending_an_idle_session_interrupts_nobody(cast: Cast) -> None:
     room.settle()
 
     assert cast.log == ["build a/1", "shutdown a/1", "close a/1"]
+
+
+def test_a_running_turn_can_be_interrupted_by_its_key(cast: Cast) -> None:
+    """T7"""
+    room = cast.room()
+    held = cast.hold(room, "a")
+
+    assert room.interrupt("a")
+    until(lambda: "interrupt a/1" in cast.done, "an interrupt")
+    held.end()
+
+    assert held.turn.completed
+    assert not room.interrupt("a")
+    assert not room.interrupt("nobody")
+    assert cast.log == ["build a/1", "interrupt a/1"]
+
+
+def test_a_turn_can_be_interrupted_on_an_event_loop(cast: Cast) -> None:
+    """T7"""
+    room = cast.room(build=Stoppable)
+
+    async def stop() -> tuple[bool, bool]:
+        async with room.turn("a") as turn:
+            interrupted = await room.session("a").interrupt()
+            async with asyncio.timeout(PATIENCE):
+                await turn.agent.stopped.wait()
+        return interrupted, await room.session("a").interrupt()
+
+    assert asyncio.run(stop()) == (True, False)
+
+
+def test_a_turn_whose_agent_is_being_built_has_nobody_to_interrupt(cast: Cast) -> None:
+    """T7"""
+    room = cast.room()
+    gate = cast.at["build"] = cast.gate()
+    held = cast.start(room, "a")
+    gate.wait_reached()
+
+    assert not room.interrupt("a")
+    gate.open()
+    held.wait_begun().end()
+
+    assert cast.log == ["build a/1"]
 
 
 def test_a_turn_that_waits_when_its_session_is_ended_begins_the_next_session(cast: Cast) -> None:

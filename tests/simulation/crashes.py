@@ -1,5 +1,6 @@
 """Rooms that come and go on one store: some are killed in the middle of whatever they do, some run side
-by side. What was acknowledged is committed in the end, under the same token on every try.
+by side. What was acknowledged is committed in the end, under the same token on every try. A turn that
+names no conversation is one of a conversation that was current since it was asked for.
 
 A killed room is a simulation of which no further step is taken. Its successor is another simulation,
 with a later clock, on the same shelf.
@@ -119,15 +120,21 @@ class Room:
         key, choice = SESSIONS[session_id], self.random.random()
         session = self.room._line.find(key)
         if choice < 0.7:
-            await self._take_turn(key, session_id)
+            await self._take_turn(key, self.random.choice([session_id, session_id, None]))
         elif session is not None:
             proxy: Any = session.proxy()
-            await (proxy.commit() if choice < 0.85 else proxy.evict())
+            what = "commit" if choice < 0.82 else "evict" if choice < 0.95 else "renew"
+            await getattr(proxy, what)()
 
-    async def _take_turn(self, key: str, session_id: str) -> None:
+    async def _take_turn(self, key: str, asked: str | None) -> None:
         history = self.history
-        turn = self.room.turn(key, session_id=session_id, timeout=self.random.choice([None, 2.0]))
+        turn = self.room.turn(key, session_id=asked, timeout=self.random.choice([None, 2.0]))
+        before = history.shelf.conversation(key)
         async with turn:
+            session_id = turn.session_id
+            since = history.shelf.conversations.get(key, [key])
+            if asked is None and history.strict and session_id not in since[since.index(before) :]:
+                history.violations.append(f"a turn of {session_id}, which was not current: {since}")
             self._look_who_has(session_id)
             await self.sim.sleep(self.random.uniform(0.0, 3.0))
             self._look_who_has(session_id)

@@ -38,6 +38,7 @@ class Row:
     next_try: float = 0.0
     dead: bool = False
     held: bool = False
+    conversation: str = ""
 
 
 class Shelf:
@@ -49,6 +50,8 @@ class Shelf:
         self.clock: Callable[[], float] = lambda: 0.0
         self.rows: dict[str, Row] = {}
         self.rooms: dict[str, float] = {}
+        self.conversations: dict[str, list[str]] = {}
+        """What was current of each key, one after the other: the key itself comes first."""
         self.writers: dict[tuple[str, int], str] = {}
         """Who wrote under each epoch of a session id."""
         self.problems: list[str] = []
@@ -70,19 +73,32 @@ class Shelf:
     def transaction(self, *, durability: str) -> Iterator[Shelf]:
         if self.random.random() < self.failures / 2:
             raise Away("nothing was written")
-        before = copy.deepcopy((self.rows, self.rooms))
+        before = copy.deepcopy((self.rows, self.rooms, self.conversations))
         try:
             yield self
         except BaseException:
-            self.rows, self.rooms = before
+            self.rows, self.rooms, self.conversations = before
             raise
         if self.random.random() < self.failures / 2:
             raise Away("it was written, and nobody was told")
 
     # What a transaction can do.
 
+    def conversation(self, key: str) -> str:
+        return self.conversations.get(key, [key])[-1]
+
+    def renew(self, key: str, *, session_id: str) -> str:
+        before = self.conversation(key)
+        if before != session_id:
+            if before in self.rows:
+                self.rows[before].ended = True
+                self.rows[before].version += 1
+            self.conversations.setdefault(key, [key]).append(session_id)
+        return before
+
     def take(self, session_id: str, *, key: str, owner: str) -> Row:
         row = self.rows.setdefault(session_id, Row(session_id, key))
+        row.conversation = self.conversation(key)
         now = self.clock()
         mine = row.owner == owner and row.key == key
         free = row.free_at is not None and row.free_at <= now

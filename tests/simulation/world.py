@@ -32,6 +32,7 @@ from greenroom.messages import (
     Configure,
     EvictAgent,
     Reason,
+    RenewSession,
     SweepRoom,
     UseSettings,
 )
@@ -61,6 +62,8 @@ class SimulatedAgent:
         self.completed = 0
         self.committed = 0
         self.farewells = 0
+        if number % 3 == 0:
+            vars(self)["close"] = None  # then it is released in the place of closed, as many are
 
     async def commit_memory_session(self) -> None:
         world, upto = self.world, self.completed
@@ -337,6 +340,7 @@ class World:
             CommitSession(wait=self.random.random() < 0.5, timeout=self.random.choice([None, 1.0])),
             EvictAgent(),
             CloseSession(interrupt=self.random.random() < 0.5, reason=Reason.EXPLICIT),
+            RenewSession(),
             UseSettings(method="__setitem__", args=("model", "x")),
         ]
         await session.ask(self.random.choice(messages), block=False)

@@ -26,7 +26,7 @@ def test_an_unknown_session_is_created_and_taken(store: Store) -> None:
     lease = take(store, A)
     assert lease == LeaseRow(
         session_id="s", key="k", held=True, owner=A, epoch=1, version=0, ended=False,
-        generation=0, committed=0, intended=0, wait=None,
+        generation=0, committed=0, intended=0, conversation="k", wait=None,
     )  # fmt: skip
     row = store.session("s")
     assert (row.key, row.owner, row.epoch, row.free_at) == ("k", A, 1, None)

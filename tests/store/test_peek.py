@@ -1,5 +1,6 @@
 """The look that waits for nobody."""
 
+import itertools
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from greenroom.store import CannotPeek, Store, StoreClosed, open_store
 from tests.store.foreign import execute_elsewhere
 from tests.store.test_threads import together
+from tests.strikes.points import Striker
+from tests.strikes.trials import Struck
 
 
 @pytest.fixture
@@ -80,6 +83,28 @@ def test_many_threads_peek_at_once(file_url: str) -> None:
                 assert store.peek(str(number)) == (number, False)
 
         together(peek)
+
+
+@pytest.mark.parametrize("idle", [True, False], ids=["an idle connection", "a new one"])
+def test_a_look_that_is_struck_keeps_no_connection(file_url: str, idle: bool) -> None:
+    """K1, K2: a connection that looks in use for ever would hold up every fork."""
+    striker = Striker()
+    with open_store(file_url) as store:
+        store.create_session("s", key="k")
+
+        def strike(n: int) -> bool:
+            if not idle:
+                store._peeker.close()
+            try:
+                striker.call(lambda: store.peek("s"), n, Struck())
+            except Struck:
+                pass
+            assert not store._in_use(), f"struck at {striker.place}"
+            assert store.peek("s") == (0, False)
+            return striker.place is not None
+
+        strike(0)
+        assert len(list(itertools.takewhile(strike, itertools.count(1)))) >= 5
 
 
 def test_a_file_that_is_gone_cannot_be_peeked_at(file_url: str) -> None:

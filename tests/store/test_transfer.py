@@ -174,7 +174,7 @@ def test_an_export_leaves_the_rest_to_the_server(postgres_server: PostgresServer
 
         event.listen(store._engine.reader, "before_cursor_execute", note)
         assert len(list(store.export())) == 10
-    assert cursors == ["ServerCursor", "ServerCursor"]
+    assert cursors == ["ServerCursor", "ServerCursor", "ServerCursor"]
 
 
 def test_messages_of_no_session_hold_up_nobody(tmp_path: Path) -> None:
@@ -313,8 +313,8 @@ def test_nothing_to_import_is_fine(store: Store) -> None:
     ("records", "number", "problem"),
     [
         ([["session"]], 1, "it is of type list, not an object"),
-        ([{}], 1, 'its kind is None, not "session" or "message"'),
-        ([{"kind": ["x"]}], 1, 'its kind is [\'x\'], not "session" or "message"'),
+        ([{}], 1, "its kind is None, not session, message or conversation"),
+        ([{"kind": ["x"]}], 1, "its kind is ['x'], not session, message or conversation"),
         ([without(record_of("session"), "key")], 1, "this session has no key"),
         (
             [record_of("session", colour="red")],

@@ -229,6 +229,7 @@ def test_figures_of_a_server_count_from_the_runs_beginning() -> None:
                 f'greenroom_releases_total{{reason="capacity"}} {capacity}',
                 'greenroom_releases_total{reason="idle"} 3',
                 'greenroom_closes_total{reason="explicit"} 0',
+                f'greenroom_closes_total{{reason="shutdown"}} {builds}',
                 "greenroom_session_cap +Inf",
                 'greenroom_sessions{state="cached"} 5',
                 "not a metric",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from greenroom import BuildContext, BuildFailed, Generation, Greenroom, Policy
+from greenroom import AgentHooks, BuildContext, BuildFailed, Generation, Greenroom, Policy
 from greenroom.stress._observations import Kind, Log
 from greenroom.stress._watched import Roster, WatchedHooks, is_async, watched_build
 from greenroom.testing import RecordingBuild, evict_now
@@ -53,6 +53,38 @@ def test_a_close_calls_both_hooks_and_is_one_teardown() -> None:
         pass
     assert build.agents[0].calls == ["commit_memory_session", "shutdown_memory_provider", "close"]
     assert watched.seen() == BUILT + TOLD
+
+
+def test_an_agent_that_is_not_torn_down_with_what_it_has_is_not_seen_to_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Invariant 6. Shutting its memory provider is no teardown, either."""
+
+    class Agent:
+        def shutdown_memory_provider(self) -> None:
+            pass
+
+        def release_clients(self) -> None:
+            pass
+
+    def only_the_memory(self: AgentHooks, agent: Any, **_: Any) -> Any:
+        return [self.find(agent, "shutdown_memory")]
+
+    monkeypatch.setattr(AgentHooks, "farewell", only_the_memory)
+    assert a_turn_and_a_release(Watched(lambda _: Agent())) == [*BUILT, "COMMIT", "COMMITTED"]
+
+
+def test_an_agent_that_is_released_and_closed_is_torn_down_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Invariant 6"""
+
+    def both(self: AgentHooks, agent: Any, **_: Any) -> Any:
+        return [self.find(agent, "release"), self.find(agent, "close")]
+
+    monkeypatch.setattr(AgentHooks, "farewell", both)
+    seen = a_turn_and_a_release(Watched(RecordingBuild()))
+    assert seen.count("TEARDOWN") == 2
 
 
 def test_a_hook_that_raises_is_seen_to_end_too() -> None:

@@ -45,6 +45,9 @@ class Deferred(NamedTuple):
     at_once: bool = False
     """The agent goes even if a turn that it fits could call the release off."""
 
+    conversation: str | None = None
+    """The conversation that begins when the session has ended. `None`: whichever is current then."""
+
 
 @dataclass(slots=True, eq=False)
 class Ended:
@@ -114,6 +117,9 @@ class SessionData(RareData):
     meanwhile."""
 
     waiting: tuple[Turn, ...] = ()
+    conversation: str | None = None
+    """The current conversation of the key: its session id. `None`: the key itself, or, where a store
+    remembers it, not known yet. It changes only when no turn is at the place."""
 
     # Agents.
 
@@ -193,6 +199,11 @@ class SessionData(RareData):
         return self.draining or not to_remember
 
     @property
+    def next_conversation(self) -> str | None:
+        """The conversation that begins when the running turn is over. `None`: this one goes on."""
+        return None if self.deferred is None else self.deferred.conversation
+
+    @property
     def unused(self) -> bool:
         """Whether nothing has happened since the last session of this key was ended."""
         return self.place is Place.EMPTY and not self.remembered and self.mode is not Mode.FAILED
@@ -209,6 +220,10 @@ class SessionData(RareData):
         if self.departures:
             return "retained" if self.retained == len(self.departures) else "leaving"
         return "closing" if self.ended else "known"
+
+    def id_of(self, turn: Turn, key: str) -> str:
+        """The session id of the turn at the place."""
+        return turn.session_id or self.conversation or key
 
     def departure(self, incarnation: int) -> Departure | None:
         """The departure of this agent, if it is on its way out."""

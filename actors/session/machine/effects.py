@@ -37,6 +37,7 @@ class Refusal(Enum):
     SELF = "self"
     OVERLOADED = "overloaded"
     TIMEOUT = "timeout"
+    BUILDING = "building"
     BUILD = "build"
     CLOSED = "closed"
     FAILED = "failed"

@@ -125,7 +125,8 @@ class SessionMachine(SessionData):
             return Refusal.FAILED if self.mode is Mode.FAILED else Refusal.CLOSED
         if self.at_rest:
             return None
-        if any(self.turn is held for held in turn.held):
+        running = self.turn if self.place is IN_TURN else None  # one that is being recorded is over
+        if any(held is running or held is self.next_turn for held in turn.held):
             return Refusal.SELF
         if turn.reject:
             return Refusal.BUSY
@@ -146,7 +147,8 @@ class SessionMachine(SessionData):
 
     def expire(self, turn: Turn) -> list[Effect]:
         """A turn has waited long enough. If it has begun meanwhile, it has not waited in vain."""
-        return [do.Refuse(turn, Refusal.TIMEOUT)] if self._leave_line(turn) else []
+        why = Refusal.BUILDING if self.place is Place.BUILDING else Refusal.TIMEOUT
+        return [do.Refuse(turn, why)] if self._leave_line(turn) else []
 
     def _leave_line(self, turn: object) -> bool:
         """Take a turn out of the line. False if it does not wait."""
@@ -184,6 +186,18 @@ class SessionMachine(SessionData):
                 rules.let_go(self, Reason.COHERENCE, effects)
             rules.seat(self, turn, effects)
         return settle(self, effects)
+
+    def renewed(self, conversation: str) -> list[Effect]:
+        """The store says that the key has another conversation than was known: the next turn is one of
+        that, and what was begun here for the old one ends."""
+        turn, known = self.next_turn, self.conversation is not None
+        self._stop_entering()
+        if turn is not None:
+            self.waiting = (turn, *self.waiting)
+        if known:
+            return self.close(Reason.COHERENCE, conversation=conversation)
+        self.conversation = conversation
+        return settle(self, [])
 
     def enter_again(self) -> list[Effect]:
         """The pause is over after which the store is asked again."""
@@ -313,11 +327,22 @@ class SessionMachine(SessionData):
             self.deferred = self.deferred or Deferred(Reason.EXPLICIT)
         return settle(self, [])
 
-    def close(self, reason: Reason, *, interrupt: bool) -> list[Effect]:
-        """The session is to end: now, or when its turn ends."""
-        self.deferred = Deferred(reason, close=True)
-        in_turn = interrupt and self.turn is not None
-        return settle(self, [do.Interrupt(self.agent)] if in_turn else [])
+    def close(
+        self, reason: Reason, *, interrupt: bool = False, conversation: str | None = None
+    ) -> list[Effect]:
+        """The session is to end, and this conversation to begin: now, or when its turn ends."""
+        conversation = conversation or self.next_conversation
+        self.deferred = Deferred(reason, close=True, conversation=conversation)
+        return settle(self, self.interrupt() if interrupt else [])
+
+    def interrupt(self) -> list[Effect]:
+        """The turn is to end soon, if one runs."""
+        return [do.Interrupt(self.agent)] if self.place is IN_TURN else []
+
+    def spoil(self, reason: Reason) -> list[Effect]:
+        """The agent is of no use to another turn: it goes now, or when its turn ends."""
+        self._defer(reason)
+        return settle(self, [])
 
     def torn_down(self, incarnation: int) -> list[Effect]:
         """The hooks of a departure were called."""

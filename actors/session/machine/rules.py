@@ -223,6 +223,7 @@ def what_was_deferred_happens(data: SessionData, effects: Effects) -> bool:
     data.deferred = None
     if deferred.close:
         end_session(data, deferred.reason, effects)
+        data.conversation = deferred.conversation
     elif data.agent and (deferred.at_once or data.waiting):
         let_go(data, deferred.reason, effects)
     elif data.agent:

@@ -15,8 +15,9 @@ from greenroom.stress.report._ticks import linear_axis
 __all__ = ["room"]
 
 REASONS = {
-    "capacity": "The room was full",
+    "capacity": "The room was over its cap",
     "coherence": "Another process wrote to the session",
+    "loop-closed": "Its event loop was closed",
     "discard": "Its turn said so",
     "explicit": "On request",
     "failure": "Something went wrong",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from greenroom import Reason
 from greenroom.stress._target import Level
 
 __all__ = ["Metrics", "level_of", "parse_metrics"]
@@ -86,7 +87,7 @@ def level_of(metrics: Metrics, first: Metrics) -> Level:
         before = first.by("reason", *_LET_GO)
         now = metrics.by("reason", *_LET_GO)
         gained = {reason: now.get(reason, 0) - before.get(reason, 0) for reason in {**before, **now}}
-        return {reason: n for reason, n in gained.items() if n > 0}
+        return {reason: n for reason, n in gained.items() if n > 0 and reason != Reason.SHUTDOWN}
 
     return Level(
         cached=sessions("cached"),

@@ -232,6 +232,33 @@ def test_run_for_some_time_ends_at_that_time_with_repeating_timers() -> None:
         assert sim.clock() == 35.0
 
 
+def test_run_for_some_time_ends_at_that_time_though_a_task_waits_on_the_spot() -> None:
+    """Whoever waits does not let more time pass than it takes."""
+    for seed in range(30):
+        with Simulation(seed) as sim:
+            sim.call_every(60.0, lambda: None)
+            recorder = sim.start(Recorder).proxy()
+
+            async def client() -> None:
+                for _ in range(3):
+                    assert recorder.received.get() == []  # noqa: B023  # it runs in this very round
+
+            sim.task(client())
+            sim.run(10.0)
+
+            assert sim.clock() == 10.0
+
+
+def test_a_wait_with_a_timeout_ends_in_time_though_work_waits_on_the_spot() -> None:
+    for seed in range(30):
+        with Simulation(seed) as sim:
+            sim.call_every(60.0, lambda: None)
+            recorder = sim.start(Recorder).proxy()
+
+            assert sim.submit(lambda: recorder.received.get()).get(timeout=5.0) == []  # noqa: B023
+            assert sim.clock() <= 5.0
+
+
 def test_slow_work_ends_in_different_orders_and_times_out_in_virtual_time() -> None:
     orders = set()
     for seed in range(20):

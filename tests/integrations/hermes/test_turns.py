@@ -263,7 +263,7 @@ def test_a_task_that_is_cancelled_keeps_the_agent_until_it_has_noticed(
 
         async def turn_of_it() -> None:
             async with room.turn(KEY, spec(url=endpoint.url)) as turn:
-                begun.append(turn)
+                begun.extend((turn, turn.agent))
                 await converse_soon(turn, "hello")
 
         endpoint.hold()
@@ -273,12 +273,12 @@ def test_a_task_that_is_cancelled_keeps_the_agent_until_it_has_noticed(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return begun[0]
+        return begun
 
     room = open_room()
-    turn = asyncio.run(main())
+    turn, agent = asyncio.run(main())
     assert not turn.completed
-    assert turn.agent._inflight_turn_id is None, "the conversation was still running"
+    assert agent._inflight_turn_id is None, "the conversation was still running"
     endpoint.let_go()
     with room.turn(KEY, spec(url=endpoint.url)) as turn:
         assert turn.reused

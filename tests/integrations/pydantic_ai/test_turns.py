@@ -408,7 +408,8 @@ def test_a_processor_bounds_what_the_model_is_sent_and_not_what_is_kept(url: str
                 async with room.turn("a") as turn:
                     await turn.agent.run(text)
                     assert texts(script.calls[-1]) == [text]
-            assert texts(await turn.agent.messages()) == ["1", "one", "2", "two"]
+            async with room.turn("a") as turn:
+                assert texts(await turn.agent.messages()) == ["1", "one", "2", "two"]
 
     asyncio.run(chat())
 
