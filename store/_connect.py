@@ -9,7 +9,7 @@ PostgreSQL: connecting, waiting for a lock and any statement end after 5 seconds
 the ledger after a quarter of one. A connection that the server has dropped is noticed when it is next
 taken from the pool, and replaced.
 
-The drivers begin no transaction by themselves: whoever takes a connection does (`_engine`). A single
+The drivers begin no transaction by themselves, `_engine` does. A single
 statement that reads needs none, which saves two round trips to a server.
 
 Nothing is connected to before the first use.
@@ -20,20 +20,16 @@ from __future__ import annotations
 import select
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import event
-from sqlalchemy.exc import DisconnectionError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool
 
 from greenroom.store._errors import StoreUnavailable
+from greenroom.store._pool import Pool
 from greenroom.store._url import is_memory
 
-if TYPE_CHECKING:
-    from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
-
-__all__ = ["Engines", "connect", "use_write_ahead_log"]
+__all__ = ["Pools", "connect", "use_write_ahead_log"]
 
 PATIENCE = 5.0
 """For how many seconds anything waits: for a connection, for a lock, for a statement."""
@@ -43,13 +39,12 @@ LEDGER_PATIENCE = 0.25
 others' turns wait in the same transaction."""
 
 
-Engines = tuple[sa.Engine, sa.Engine, sa.Engine]
-"""SQLAlchemy's engines for one database: for writing, for reading, and for transactions on the ledger.
-Some of them may be the same."""
+Pools = tuple[Pool, Pool, Pool]
+"""For writing, for reading, and for transactions on the ledger. Some of them may be the same."""
 
 
-def connect(url: sa.URL) -> Engines:
-    """The engines for a URL that `parse_url()` has allowed."""
+def connect(url: sa.URL) -> Pools:
+    """The pools for a URL that `parse_url()` has allowed."""
     if url.drivername == "sqlite":
         writer = _sqlite(url, 1)
         return writer, writer if is_memory(url) else _sqlite(url, 8), writer
@@ -57,35 +52,22 @@ def connect(url: sa.URL) -> Engines:
     return writer, writer, _postgresql(url, LEDGER_PATIENCE)
 
 
-def _engine(url: sa.URL, first: str, **options: Any) -> sa.Engine:
-    """An engine that runs the statements `first` on each new connection."""
-    engine = sa.create_engine(
-        url, poolclass=QueuePool, pool_timeout=PATIENCE, hide_parameters=True, **options
-    )
-
-    @event.listens_for(engine, "connect")
-    def prepare(raw: Any, _record: ConnectionPoolEntry) -> None:
-        raw.execute(first)
-
-    return engine
-
-
 # SQLite
 
 
-def _sqlite(url: sa.URL, size: int) -> sa.Engine:
+def _sqlite(url: sa.URL, size: int) -> Pool:
     if sqlite3.sqlite_version_info < (3, 35):
         raise StoreUnavailable(
             f"SQLite {sqlite3.sqlite_version} is too old: upgrade to 3.35, or use PostgreSQL"
         )
-    return _engine(
+    engine = sa.create_engine(
         url,
-        "PRAGMA foreign_keys = ON",
-        pool_size=size,
-        max_overflow=0,
+        poolclass=NullPool,
+        hide_parameters=True,
         paramstyle="named",  # as PostgreSQL's driver has them
         connect_args={"isolation_level": None, "timeout": PATIENCE, "check_same_thread": False},
     )
+    return Pool(engine, size, first="PRAGMA foreign_keys = ON", patience=PATIENCE)
 
 
 def use_write_ahead_log(raw: Any) -> None:
@@ -111,7 +93,7 @@ def use_write_ahead_log(raw: Any) -> None:
 # PostgreSQL
 
 
-def _postgresql(url: sa.URL, lock_patience: float) -> sa.Engine:
+def _postgresql(url: sa.URL, lock_patience: float) -> Pool:
     arguments = {
         "autocommit": True,
         "connect_timeout": int(PATIENCE),
@@ -119,31 +101,27 @@ def _postgresql(url: sa.URL, lock_patience: float) -> sa.Engine:
         "fallback_application_name": "greenroom",
     }
     try:
-        engine = _engine(
+        engine = sa.create_engine(
             url,
-            f"SET statement_timeout = {PATIENCE * 1000:.0f}; "
-            f"SET lock_timeout = {lock_patience * 1000:.0f}",
-            pool_size=8,
-            max_overflow=8,
+            poolclass=NullPool,
+            hide_parameters=True,
             connect_args={name: value for name, value in arguments.items() if name not in url.query},
         )
     except ImportError as error:
         raise ModuleNotFoundError(
             "a store in PostgreSQL needs psycopg: pip install 'greenroom[postgres]'", name="psycopg"
         ) from error
-    event.listen(engine, "checkout", _ping_if_heard_of)
-    return engine
+    first = (
+        f"SET statement_timeout = {PATIENCE * 1000:.0f}; SET lock_timeout = {lock_patience * 1000:.0f}"
+    )
+    return Pool(engine, 16, first=first, patience=PATIENCE, check=_ping_if_heard_of)
 
 
-def _ping_if_heard_of(raw: Any, _record: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
-    """See whether a connection is still good, if the server has said something unasked: its last word,
-    most likely. (To ask each time would take a round trip.)"""
-    if not _is_readable(raw.pgconn.socket):
-        return
-    try:
-        raw.execute("SELECT 1")
-    except Exception as error:
-        raise DisconnectionError from error  # the pool connects anew
+def _ping_if_heard_of(driver: Any) -> None:
+    """Raise if a connection is broken. Ask only if unread data suggests that the server closed it, since
+    asking takes a round trip."""
+    if _is_readable(driver.pgconn.socket):
+        driver.execute("SELECT 1")
 
 
 def _is_readable(socket: int) -> bool:

@@ -1,15 +1,18 @@
 """Transactions and statements, the same for SQLite and PostgreSQL.
 
-The ways to a connection:
+The ways to a connection, each of which calls `work` with one:
 
-    with engine.write() as connection:     one transaction: committed on leaving, rolled back by an error
-    with engine.read() as connection:      one snapshot: all statements see the same state
+    engine.change(work)    one transaction: committed when `work` returns, rolled back if it raises
+    engine.read(work)      one snapshot: all statements see the same state
 
 Both give a connection of SQLAlchemy, which takes longer to make than a row takes to be written. What is
 called often takes a connection of the pool instead, which is what `run()` takes:
 
-    with engine.writing() as connection:                   the same as `write()`
-    with engine.connected(engine.reader) as connection:    each statement sees the state of its own time
+    engine.write(work)     the same as `change()`
+    engine.look(work)      each statement sees the state of its own time
+
+They are calls and not `with` blocks because a signal can end a block without running its `__exit__`
+(`_pool`). `reading()` and `lent()` are blocks, for what has to be one.
 
 SQLite: a write transaction begins as one (BEGIN IMMEDIATE). One that begins by reading and then writes
 fails at once if somebody wrote in between, whatever the busy timeout.
@@ -47,23 +50,24 @@ from __future__ import annotations
 
 import os
 import time
-import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
 from greenroom.store._connect import connect, use_write_ahead_log
 from greenroom.store._errors import StoreClosed, StoreError, StoreUnavailable
+from greenroom.store._pool import AllInUse
 from greenroom.store._url import is_memory, parse_url, show_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
+    from sqlalchemy.pool import PoolProxiedConnection
+
+    from greenroom.store._pool import Pool
 
 __all__ = [
     "DURABILITIES",
@@ -74,6 +78,8 @@ __all__ = [
     "check_durability",
     "inherited",
 ]
+
+T = TypeVar("T")
 
 DURABILITIES = ("full", "normal", "off")
 """What a store can be asked for. It writes with "off" as it does with "normal"."""
@@ -140,30 +146,18 @@ class Engine:
         self.closed = False
         self.clock_shift = 0.0
         """By how many seconds statements see the clock ahead. The tests of leases move it."""
-        self._engines = connect(parsed)
-        self.writer, self.reader, self.clerk = self._engines
-        self.dialect = self.writer.dialect
+        self.writer, self.reader, self.clerk = connect(parsed)
+        self.dialect = self.writer.engine.dialect
         """What compiles statements for this database. Its name is "sqlite" or "postgresql"."""
         self._begin = _BEGIN[self.dialect.name]
         waits, hurries = _DURABLE[self.dialect.name]
         self._durable = {"full": waits, "normal": hurries, "off": hurries}
         self._compiled: dict[sa.ClauseElement, _Compiled] = {}
-        self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, self.dialect.loaded_dbapi.Error)
-        """What a database raises, through SQLAlchemy or past it."""
-        self._entries: weakref.WeakSet[ConnectionPoolEntry] = weakref.WeakSet()
-        """Of the pools of SQLite, whose connections a forked child closes."""
-        if self.dialect.name == "sqlite":
-            entries = self._entries
-
-            def note(_raw: Any, entry: ConnectionPoolEntry) -> None:
-                entries.add(entry)
-
-            for engine in set(self._engines):
-                event.listen(engine, "connect", note)
+        self.errors = (SQLAlchemyError, self.dialect.loaded_dbapi.Error, AllInUse)
+        """What a database raises, through SQLAlchemy or past it, and what the pool does."""
         if self.path is not None:
             try:
-                with self.connected(self.writer) as connection:
-                    use_write_ahead_log(connection.dbapi_connection)
+                self.call(self.writer, use_write_ahead_log)
             except BaseException:
                 self.close()
                 raise
@@ -171,37 +165,69 @@ class Engine:
 
     # Transactions
 
-    @contextmanager
-    def write(self, durability: str | None = None) -> Iterator[sa.Connection]:
-        """One transaction that writes."""
-        with self.writing(durability) as connection:
-            yield sa.Connection(self.writer, connection)
+    def look(self, work: Callable[[PoolProxiedConnection], T]) -> T:
+        """Call with a connection that reads. Each statement sees the state of its own time."""
+        return self.call(self.reader, work)
 
-    @contextmanager
-    def read(self, *, unhurried: bool = False) -> Iterator[sa.Connection]:
-        """One snapshot. What is written here is rolled back.
+    def write(self, work: Callable[[PoolProxiedConnection], T], durability: str | None = None) -> T:
+        """Call within a transaction that writes: committed when it returns, rolled back if it raises."""
+        self.check_file()
+
+        def in_a_transaction(connection: PoolProxiedConnection) -> T:
+            self.begin(connection, durability)
+            result = work(connection)
+            connection.commit()
+            return result
+
+        return self.call(self.writer, in_a_transaction)
+
+    def change(self, work: Callable[[sa.Connection], T], durability: str | None = None) -> T:
+        """The same with a connection of SQLAlchemy's, which takes longer to make than a row to write."""
+        return self.write(
+            lambda connection: work(sa.Connection(self.writer.engine, connection)), durability
+        )
+
+    def read(self, work: Callable[[sa.Connection], T], *, unhurried: bool = False) -> T:
+        """Call with a snapshot: all statements see the same state. What is written is rolled back.
 
         Unhurried: statements may take as long as they need.
         """
-        with self.connected(self.reader) as connection:
-            driver: Any = connection.dbapi_connection
-            driver.execute(_SNAPSHOT[self.dialect.name])
-            if unhurried and self.dialect.name == "postgresql":
-                driver.execute("SET LOCAL statement_timeout = 0")
-            yield sa.Connection(self.reader, connection)
+        return self.call(self.reader, lambda connection: work(self._snapshot(connection, unhurried)))
 
     @contextmanager
-    def writing(self, durability: str | None = None) -> Iterator[PoolProxiedConnection]:
-        """One transaction that writes, quickly."""
-        self.check_file()
-        with self.connected(self.writer) as connection:
-            self.begin(connection, durability)
-            yield connection
-            connection.commit()
+    def reading(self, *, unhurried: bool = False) -> Iterator[sa.Connection]:
+        """The same for a block."""
+        with self.lent(self.reader) as connection:
+            yield self._snapshot(connection, unhurried)
 
-    def connected(self, engine: sa.Engine) -> Connected:
+    def _snapshot(self, connection: PoolProxiedConnection, unhurried: bool) -> sa.Connection:
+        driver: Any = connection.dbapi_connection
+        driver.execute(_SNAPSHOT[self.dialect.name])
+        if unhurried and self.dialect.name == "postgresql":
+            driver.execute("SET LOCAL statement_timeout = 0")
+        return sa.Connection(self.reader.engine, connection)
+
+    def call(self, pool: Pool, work: Callable[[PoolProxiedConnection], T]) -> T:
+        """Call with a connection of a pool."""
+        if Engine.forking:
+            Engine.let_fork()
+        self.check_open()
+        try:
+            return pool.call(work)
+        except self.errors as error:
+            raise self.unavailable(error) from error
+
+    @contextmanager
+    def lent(self, pool: Pool) -> Iterator[PoolProxiedConnection]:
         """A connection of a pool, for a block."""
-        return Connected(self, engine)
+        if Engine.forking:
+            Engine.let_fork()
+        self.check_open()
+        try:
+            with pool.lent() as connection:
+                yield connection
+        except self.errors as error:
+            raise self.unavailable(error) from error
 
     def begin(self, connection: PoolProxiedConnection, durability: str | None) -> None:
         """Begin a transaction that writes."""
@@ -284,14 +310,11 @@ class Engine:
     def close(self) -> None:
         """Close the connections. What is under way ends as it would have."""
         self.closed = True
-        self._close_what_came_back()
+        for pool in self._pools():
+            pool.close()
 
-    def _close_what_came_back(self) -> None:
-        # 1. a thread takes a connection  2. another closes us, and all that is idle  3. the first gives
-        # its connection back, to a pool that nobody will look into. So it does that itself.
-        if self.closed:
-            for engine in self._engines:
-                engine.pool.dispose()
+    def _pools(self) -> set[Pool]:
+        return {self.writer, self.reader, self.clerk}
 
     @staticmethod
     def let_fork() -> None:
@@ -302,50 +325,21 @@ class Engine:
 
     def in_use(self) -> bool:
         """Whether a thread uses a connection of SQLite."""
-        return any(entry.in_use for entry in list(self._entries))
+        return self.dialect.name == "sqlite" and any(pool.in_use() for pool in self._pools())
 
     def after_fork(self, *, idle: bool) -> None:
         """Leave the parent's connections to the parent. A database in memory was copied with us."""
         if self.is_memory:
             return
-        if idle:
-            for entry in list(self._entries):
-                entry.close()
-        self._entries.clear()
-        for engine in self._engines:
-            inherited.append(engine.pool)
-            engine.dispose(close=False)
-
-
-class Connected:
-    """A connection of a pool, for a block. Giving it back rolls back what is not committed.
-
-    It is on the path of every turn, where a generator with `@contextmanager` would take longer.
-    """
-
-    __slots__ = ("_connection", "_engine", "_source")
-
-    def __init__(self, engine: Engine, source: sa.Engine) -> None:
-        self._engine = engine
-        self._source = source
-
-    def __enter__(self) -> PoolProxiedConnection:
-        if Engine.forking:
-            Engine.let_fork()
-        self._engine.check_open()
-        try:
-            self._connection = self._source.raw_connection()
-        except self._engine.errors as error:
-            raise self._engine.unavailable(error) from error
-        return self._connection
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            self._connection.close()
-        finally:
-            self._engine._close_what_came_back()
-        if isinstance(error, self._engine.errors):
-            raise self._engine.unavailable(error) from error
+        renewed: dict[Pool, Pool] = {}
+        for pool in self._pools():
+            if idle and self.path is not None:
+                pool.close()
+            inherited.append(pool)
+            renewed[pool] = pool.renewed()
+        self.writer, self.reader, self.clerk = map(
+            renewed.__getitem__, (self.writer, self.reader, self.clerk)
+        )
 
 
 _ADVICE = (
@@ -355,7 +349,7 @@ _ADVICE = (
     ("unable to open", "see to the permissions of the file and its folder"),
     ("malformed", "the file is damaged: restore a backup"),
     ("not a database", "the file is no SQLite database: choose another"),
-    ("QueuePool limit", "other threads have all connections: keep transactions short"),
+    ("every connection", "keep transactions short"),
     ("timeout", "another program holds a lock, or the server is overloaded: try again"),
 )
 

@@ -12,17 +12,21 @@ import sqlite3
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DatabaseError
 
+from greenroom.store._connect import PATIENCE
 from greenroom.store._engine import Engine
 from greenroom.store._errors import UnknownSession
 from greenroom.store._rows import RoomRow, StoreInfo
 from greenroom.store._tables import NOW, conversations, messages, rooms, schema, sessions
 from greenroom.store._transfer import Transfer
 from greenroom.store._url import is_memory, parse_url
+
+if TYPE_CHECKING:
+    from sqlalchemy.pool import PoolProxiedConnection
 
 __all__ = ["Maintenance", "is_there"]
 
@@ -39,6 +43,15 @@ SIZE = {
     "postgresql": " + ".join(f"pg_total_relation_size('{table.name}')" for table in TABLES),
 }
 """Bytes, as each database counts them."""
+VACUUM = {
+    "sqlite": ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)"),
+    "postgresql": (
+        "SET statement_timeout = 0",
+        f"VACUUM (ANALYZE) {', '.join(table.name for table in TABLES)}",
+        f"SET statement_timeout = {PATIENCE * 1000:.0f}",
+    ),
+}
+"""The steps of giving space back."""
 
 
 class Maintenance(Transfer):
@@ -46,16 +59,20 @@ class Maintenance(Transfer):
 
     def now(self) -> float:
         """Seconds since 1970, by the clock of the database."""
-        with self._engine.connected(self._engine.reader) as connection:
-            return float(self._engine.run(connection, CLOCK_TIME, {}).value())
+        return float(
+            self._engine.look(lambda connection: self._engine.run(connection, CLOCK_TIME, {})).value()
+        )
 
     def rooms(self) -> list[RoomRow]:
         """The rooms that have, or had, leases: the living first, then by name."""
         alive = (rooms.c.expires > NOW).label("alive")
         statement = sa.select(rooms, alive).order_by(alive.desc(), rooms.c.room)
-        with self._engine.read() as connection:
-            rows = connection.execute(statement, {"clock_shift": self._engine.clock_shift})
-            return [RoomRow(**row) for row in rows.mappings()]
+        values = {"clock_shift": self._engine.clock_shift}
+        return self._engine.read(
+            lambda connection: [
+                RoomRow(**row) for row in connection.execute(statement, values).mappings()
+            ]
+        )
 
     def retry(self, session_id: str | None = None) -> int:
         """Let failed commits be tried at once, and dead letters at all; tell how many sessions that is.
@@ -64,14 +81,16 @@ class Maintenance(Transfer):
         stays on record until a commit succeeds.
         """
         failed = sa.or_(sessions.c.dead, sessions.c.tries > 0, sessions.c.next_try.is_not(None))
-        statement = sa.update(sessions).where(failed).values(dead=False, tries=0, next_try=None)
-        with self._engine.write() as connection:
-            if session_id is not None:
-                this = sessions.c.session_id == session_id
-                if connection.execute(sa.select(sessions.c.session_id).where(this)).first() is None:
-                    raise UnknownSession(session_id)
-                statement = statement.where(this)
-            return connection.execute(statement).rowcount
+        which = sa.true() if session_id is None else sessions.c.session_id == session_id
+
+        def forget(connection: sa.Connection) -> int:
+            there = sa.select(sessions.c.session_id).where(which)
+            if session_id is not None and connection.execute(there).first() is None:
+                raise UnknownSession(session_id)
+            statement = sa.update(sessions).where(failed, which)
+            return connection.execute(statement.values(dead=False, tries=0, next_try=None)).rowcount
+
+        return self._engine.change(forget)
 
     def counts(self) -> StoreInfo:
         """How much is in the store, all of it at one moment."""
@@ -87,18 +106,14 @@ class Maintenance(Transfer):
             _how_many(rooms).label("rooms"),
             sa.literal_column(SIZE[self._engine.dialect.name], sa.BigInteger).label("size"),
         )
-        with self._engine.read(unhurried=True) as connection:
-            row = connection.execute(statement).mappings().one()
-            return StoreInfo(**{name: int(value) for name, value in row.items()})
+        row = self._engine.read(
+            lambda connection: connection.execute(statement).mappings().one(), unhurried=True
+        )
+        return StoreInfo(**{name: int(value) for name, value in row.items()})
 
     def check(self) -> list[str]:
         """Look for damage: a line for each problem. Empty if all is well."""
-        with self._engine.read(unhurried=True) as connection:
-            damage = _damage(connection)
-            if damage:
-                return damage  # what the tables would say now means nothing
-            looks = (_ledger, _orphaned, _miscounted, _formats, _unreadable)
-            return [problem for look in looks for problem in _first(look(connection))]
+        return self._engine.read(_problems, unhurried=True)
 
     def vacuum(self) -> None:
         """Give back the space of what was deleted, and let the planner know what is there.
@@ -106,18 +121,14 @@ class Maintenance(Transfer):
         SQLite rewrites the file: writers wait meanwhile, and the disk needs room for a second one.
         PostgreSQL makes the space free for new rows, and nobody waits.
         """
-        engine = self._engine
-        with engine.connected(engine.writer) as pooled:
-            connection = sa.Connection(engine.writer, pooled)
-            if engine.dialect.name == "sqlite":
-                for step in ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)"):
-                    connection.exec_driver_sql(step)
-                return
-            # It is ours alone from here on, and closed at the end: the next user of a pooled one would
-            # find it without a time limit.
-            connection.detach()
-            connection.exec_driver_sql("SET statement_timeout = 0")
-            connection.exec_driver_sql(f"VACUUM (ANALYZE) {', '.join(table.name for table in TABLES)}")
+        steps = VACUUM[self._engine.dialect.name]
+
+        def clean(connection: PoolProxiedConnection) -> None:
+            driver: Any = connection.dbapi_connection
+            for step in steps:
+                driver.execute(step)
+
+        self._engine.call(self._engine.writer, clean)
 
 
 def is_there(url: str) -> bool:
@@ -129,8 +140,7 @@ def is_there(url: str) -> bool:
         return _is_store_file(Path(parsed.database or ""))
     engine = Engine(url)
     try:
-        with engine.read() as connection:
-            return sa.inspect(connection).has_table(schema.name)
+        return engine.read(lambda connection: sa.inspect(connection).has_table(schema.name))
     finally:
         engine.close()
 
@@ -151,6 +161,14 @@ def _how_many(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Scalar
 
 
 # What can be wrong
+
+
+def _problems(connection: sa.Connection) -> list[str]:
+    damage = _damage(connection)
+    if damage:
+        return damage  # what the tables would say now means nothing
+    looks = (_ledger, _orphaned, _miscounted, _formats, _unreadable)
+    return [problem for look in looks for problem in _first(look(connection))]
 
 
 def _first(problems: Generator[str]) -> Iterator[str]:

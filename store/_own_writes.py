@@ -38,11 +38,12 @@ class OwnWrites:
         cells = new.get(session_id)
         if cells is None:
             cells = new.setdefault(session_id, old.get(session_id, {}))
+            if len(new) >= self._full and self._pages[0] is new:
+                # Under `None` is the next page: threads that turn this one together turn to the same.
+                self._pages = (new.setdefault(None, {}), new)
         me = get_ident()
+        # Last: a thread that a signal ends in here has counted nothing.
         cells[me] = cells.get(me, 0) + number
-        if len(new) >= self._full and self._pages[0] is new:
-            # Under `None` is the next page: of several threads that turn this one, all turn to the same.
-            self._pages = (new.setdefault(None, {}), new)
 
     def of(self, session_id: str) -> int:
         """How many."""

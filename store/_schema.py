@@ -228,11 +228,9 @@ def version_of(connection: sa.Connection) -> int:
 
 def upgrade(engine: Engine) -> None:
     """Bring the tables to the latest version. Any number of processes may do so at once."""
-    with engine.read() as connection:
-        found = version_of(connection)
+    found = engine.read(version_of)
     if found < LATEST:
-        with engine.write("full") as connection:
-            upgrade_to(connection, LATEST)
+        engine.change(lambda connection: upgrade_to(connection, LATEST), "full")
     elif found > LATEST:
         raise StoreTooNew(found, LATEST)
 

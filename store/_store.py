@@ -6,7 +6,7 @@ import os
 import time
 import weakref
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
@@ -33,13 +33,15 @@ from greenroom.store._tables import messages, sessions
 from greenroom.store._transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sqlalchemy.pool import PoolProxiedConnection
 
     from greenroom.store._rows import Fence, SessionRow
 
 __all__ = ["Store", "open_store"]
+
+T = TypeVar("T")
 
 _MOST_SESSIONS = 10_000
 
@@ -119,15 +121,18 @@ class Store(Maintenance):
         check_name("key", key)
         if source is not None:
             check_name("source", source)
-        with self._engine.writing() as connection:
-            values = {"sid": session_id, "a_key": key, "a_source": source}
+        values = {"sid": session_id, "a_key": key, "a_source": source}
+
+        def create(connection: PoolProxiedConnection) -> SessionRow:
             self._engine.run(connection, CREATE[self._engine.dialect.name], values)
             if source is not None:
                 self._engine.run(connection, _SET_SOURCE, values)
             row = self._row(connection, session_id)
             if row.key != key:
                 raise SessionExists(session_id, row.key)
-        return row
+            return row
+
+        return self._engine.write(create)
 
     def append(
         self, session_id: str, *, role: str, content: object, fence: Fence | None = None
@@ -136,23 +141,18 @@ class Store(Maintenance):
         check_name("session_id", session_id)
         check_name("role", role, ROLE_LENGTH)
         text, form = encode(content)
-        with self._own_write(session_id), self._engine.writing() as connection:
+        values = {"sid": session_id, "a_role": role, "a_content": text, "a_format": form}
+
+        def add(connection: PoolProxiedConnection) -> tuple[Message, int]:
             last_position, _ = self._lock(connection, session_id, fence)
             position = last_position + 1
-            created = self._engine.run(
-                connection,
-                _APPEND,
-                {
-                    "sid": session_id,
-                    "a_position": position,
-                    "a_role": role,
-                    "a_content": text,
-                    "a_format": form,
-                },
-            ).value()
-        return Message(
-            session_id=session_id, position=position, role=role, content=content, created=created
-        )
+            created = self._engine.run(connection, _APPEND, {**values, "a_position": position}).value()
+            message = Message(
+                session_id=session_id, position=position, role=role, content=content, created=created
+            )
+            return message, 1
+
+        return self._write_own(session_id, add)
 
     def messages(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Message]:
         """The messages of a session in order, those behind position `after`, and at most `limit`."""
@@ -161,10 +161,13 @@ class Store(Maintenance):
             raise ValueError(f"limit={limit!r}: give a positive number, or None for all")
         values = {"sid": session_id, "after": after, "most_rows": limit}
         query = _MESSAGES if limit is None else _FIRST_MESSAGES
-        with self._engine.connected(self._engine.reader) as connection:
+
+        def select(connection: PoolProxiedConnection) -> list[tuple[Any, ...]]:
             rows = self._engine.run(connection, query, values).rows
             if not rows:
                 self._row(connection, session_id)
+            return rows
+
         return [
             Message(
                 session_id=session_id,
@@ -173,31 +176,31 @@ class Store(Maintenance):
                 content=decode(text, form),
                 created=created,
             )
-            for position, role, text, form, created in rows
+            for position, role, text, form, created in self._engine.look(select)
         ]
 
     def session(self, session_id: str) -> SessionRow:
         """All that is known of a session. `UnknownSession` if there is none."""
         check_name("session_id", session_id)
-        with self._engine.connected(self._engine.reader) as connection:
-            return self._row(connection, session_id)
+        return self._engine.look(lambda connection: self._row(connection, session_id))
 
     def conversation(self, key: str) -> str:
         """The session id of a key's current conversation: the key itself, until `room.renew(key)`."""
-        with self._engine.connected(self._engine.reader) as connection:
-            found = self._engine.run(connection, CONVERSATION, {"a_key": check_name("key", key)})
-            return str(found.value() or key)
+        values = {"a_key": check_name("key", key)}
+        found = self._engine.look(lambda connection: self._engine.run(connection, CONVERSATION, values))
+        return str(found.value() or key)
 
     def end_session(self, session_id: str, *, fence: Fence | None = None) -> SessionRow:
         """Note that a session is over. Again is fine: the first time counts."""
         check_name("session_id", session_id)
-        with self._own_write(session_id) as own, self._engine.writing() as connection:
+
+        def end(connection: PoolProxiedConnection) -> tuple[SessionRow, int]:
             _, ended = self._lock(connection, session_id, fence)
             if not ended:
                 self._engine.run(connection, END, {"sid": session_id})
-            else:
-                own.clear()
-            return self._row(connection, session_id)
+            return self._row(connection, session_id), 0 if ended else 1
+
+        return self._write_own(session_id, end)
 
     def delete_session(self, session_id: str, *, force: bool = False) -> bool:
         """Delete a session with its transcript, for good. False if there is none.
@@ -208,7 +211,8 @@ class Store(Maintenance):
         """
         check_name("session_id", session_id)
         values = {"sid": session_id}
-        with self._engine.writing() as connection:
+
+        def delete(connection: PoolProxiedConnection) -> bool:
             row = self._engine.run(connection, _USE, values).row()
             if row is None:
                 return False
@@ -218,7 +222,9 @@ class Store(Maintenance):
             # Messages first: they refer to it. Each of them counts in its version, to the last.
             self._engine.run(connection, _DELETE_MESSAGES, values)
             self._engine.run(connection, _DELETE, values)
-        return True
+            return True
+
+        return self._engine.write(delete)
 
     def sessions(
         self,
@@ -245,8 +251,9 @@ class Store(Maintenance):
                 query = query.where(is_so if wanted else ~is_so)
         if after is not None:
             query = query.where(sessions.c.session_id > check_name("after", after))
-        with self._engine.read() as connection:
-            return [session_row(row) for row in connection.execute(query)]
+        return self._engine.read(
+            lambda connection: [session_row(row) for row in connection.execute(query)]
+        )
 
     def _row(self, connection: PoolProxiedConnection, session_id: str) -> SessionRow:
         row = self._engine.run(connection, _SESSION, {"sid": session_id}).row()
@@ -288,21 +295,21 @@ class Store(Maintenance):
         """How many of them are done, and therefore in any version that is read from now on."""
         return self._own_writes_done.of(session_id)
 
-    @contextmanager
-    def _own_write(self, session_id: str) -> Iterator[list[int]]:
-        """Count a write before it happens. Take that back if it fails, or if the list is emptied."""
-        own = [1]
+    def _write_own(self, session_id: str, work: Callable[[PoolProxiedConnection], tuple[T, int]]) -> T:
+        """Write, and count how many versions that adds before it happens: one, or none as it turns out.
+
+        A thread that is struck here counts too little, which at worst looks like somebody else's write.
+        """
         self._own_writes.add(session_id, 1)
         try:
-            yield own
+            result, versions = self._engine.write(work)
+            self._own_writes_done.add(session_id, versions)
         except BaseException:
-            own.clear()
+            self._own_writes.add(session_id, -1)
             raise
-        finally:
-            if own:
-                self._own_writes_done.add(session_id, 1)
-            else:
-                self._own_writes.add(session_id, -1)
+        if not versions:
+            self._own_writes.add(session_id, -1)
+        return result
 
     def peek(self, session_id: str) -> tuple[int, bool] | None:
         """The version of a transcript, and whether it is ended; `None` for an unknown session.
@@ -318,7 +325,7 @@ class Store(Maintenance):
         """One transaction on the ledger and the leases. Calls of the store itself are no part of it."""
         engine = self._engine
         engine.check_file()
-        with engine.connected(engine.clerk) as connection:
+        with engine.lent(engine.clerk) as connection:
             engine.begin(connection, durability)
             ledger = Transaction(engine, connection)
             yield ledger

@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,7 @@ class Transfer:
         that nothing else can be done with that meanwhile. `progress` is called now and then with the
         number of records so far and in all.
         """
-        with self._engine.read(unhurried=True) as connection:
+        with self._engine.reading(unhurried=True) as connection:
             whole = sum(
                 connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
                 for table in (sessions, messages, conversations)
@@ -115,15 +116,15 @@ class Transfer:
         written = added = 0
         renewed: list[Record] = []
         for batch in _batches(transcripts(records, renewed)):
-            _write(self._engine, batch)
+            self._engine.change(partial(_insert, batch))
             written += len(batch)
             added += sum(len(transcript.messages) for transcript in batch)
             if progress is not None:
                 progress(written + added, None)
         if renewed:
-            with self._engine.write() as connection:
-                values = [{"a_key": record["key"], "sid": record["session_id"]} for record in renewed]
-                connection.execute(RENEW_UNLESS_THERE[connection.dialect.name], values)
+            statement = RENEW_UNLESS_THERE[self._engine.dialect.name]
+            values = [{"a_key": record["key"], "sid": record["session_id"]} for record in renewed]
+            self._engine.change(lambda connection: connection.execute(statement, values))
         return written, added
 
 
@@ -179,31 +180,30 @@ def _batches(read: Iterator[Transcript]) -> Iterator[list[Transcript]]:
         yield batch
 
 
-def _write(engine: Engine, batch: list[Transcript]) -> None:
+def _insert(batch: list[Transcript], connection: sa.Connection) -> None:
     ids = [transcript.session["session_id"] for transcript in batch]
-    with engine.write() as connection:
-        there = sa.select(sessions.c.session_id).where(sessions.c.session_id.in_(ids))
-        taken = set(connection.execute(there).scalars())
-        for session_id in ids:
-            if session_id in taken:
-                raise SessionExists(session_id)
-            taken.add(session_id)  # the file may name it twice
-        # Counts and versions are the triggers' while messages come in, and set to what they were then.
-        nothing = {"message_count": 0, "last_position": 0, "version": 0, "epoch": 0}
-        connection.execute(sa.insert(sessions), [{**item.session, **nothing} for item in batch])
-        if added := list(chain.from_iterable(item.messages for item in batch)):
-            connection.execute(sa.insert(messages), added)
-        counted = ("last_position", "version", "updated")
-        connection.execute(
-            sa.update(sessions)
-            .where(sessions.c.session_id == sa.bindparam("this"))
-            .values({name: sa.bindparam(f"new_{name}") for name in counted}),
-            [
-                {"this": item.session["session_id"]}
-                | {f"new_{name}": item.session[name] for name in counted}
-                for item in batch
-            ],
-        )
+    there = sa.select(sessions.c.session_id).where(sessions.c.session_id.in_(ids))
+    taken = set(connection.execute(there).scalars())
+    for session_id in ids:
+        if session_id in taken:
+            raise SessionExists(session_id)
+        taken.add(session_id)  # the file may name it twice
+    # Counts and versions are the triggers' while messages come in, and set to what they were then.
+    nothing = {"message_count": 0, "last_position": 0, "version": 0, "epoch": 0}
+    connection.execute(sa.insert(sessions), [{**item.session, **nothing} for item in batch])
+    if added := list(chain.from_iterable(item.messages for item in batch)):
+        connection.execute(sa.insert(messages), added)
+    counted = ("last_position", "version", "updated")
+    connection.execute(
+        sa.update(sessions)
+        .where(sessions.c.session_id == sa.bindparam("this"))
+        .values({name: sa.bindparam(f"new_{name}") for name in counted}),
+        [
+            {"this": item.session["session_id"]}
+            | {f"new_{name}": item.session[name] for name in counted}
+            for item in batch
+        ],
+    )
 
 
 # What a record must look like

@@ -18,6 +18,7 @@ import pytest
 from greenroom.__main__ import main
 from greenroom.store import Store, open_store
 from tests.postgres import PostgresServer
+from tests.store.engines import sql
 
 COMMANDS = ("info", "check", "dirty", "retry --all", "vacuum", "export")
 
@@ -414,8 +415,7 @@ def test_vacuum_tells_the_sizes(greenroom: Run, filled: str) -> None:
     with open_store(filled) as store:
         for _ in range(30):
             store.append("clean", role="user", content="long " * 2000)
-        with store._engine.write() as connection:
-            connection.exec_driver_sql("DELETE FROM greenroom_messages WHERE position > 3")
+        sql(store._engine, "DELETE FROM greenroom_messages WHERE position > 3")
         before = store.counts().size
     outcome = greenroom("store", "vacuum")
     with open_store(filled) as store:

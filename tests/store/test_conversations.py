@@ -75,8 +75,7 @@ def test_an_export_has_the_current_conversations(store: Store) -> None:
 
 def test_a_store_of_version_2_is_upgraded(store_url: str) -> None:
     engine = Engine(store_url)
-    with engine.write("full") as connection:
-        upgrade_to(connection, 2)
+    engine.change(lambda connection: upgrade_to(connection, 2))
     engine.close()
 
     with open_store(store_url) as store:

@@ -10,6 +10,7 @@ import pytest
 from greenroom.store import Store, StoreClosed, UnknownSession, open_store
 from greenroom.store._maintenance import MOST, is_there
 from tests.postgres import PostgresServer
+from tests.store.engines import sql
 
 
 def fail_a_commit(store: Store, session_id: str, *, most: int = 5) -> None:
@@ -29,8 +30,7 @@ def orphans(store: Store) -> list[str]:
 
 def damage(store: Store, statement: str) -> None:
     """Do to the tables what only a foreign program does."""
-    with store._engine.write() as connection:
-        connection.exec_driver_sql(statement)
+    sql(store._engine, statement)
 
 
 # Rooms
@@ -238,9 +238,9 @@ def test_no_connection_is_left_without_a_time_limit(postgres_server: PostgresSer
     with open_store(postgres_server.fresh_url()) as store:
         store.vacuum()
         store.check()
-        for way in (store._engine.write, store._engine.read):
-            with way() as connection:
-                assert connection.exec_driver_sql("SHOW statement_timeout").scalar_one() == "5s"
+        for way in (store._engine.change, store._engine.read):
+            asked = way(lambda connection: connection.exec_driver_sql("SHOW statement_timeout").scalar())
+            assert asked == "5s"
 
 
 # Whether there is a store

@@ -19,6 +19,7 @@ from greenroom.store import (
 from greenroom.store._engine import Engine
 from greenroom.store._schema import LATEST, upgrade_to
 from greenroom.store._tables import metadata
+from tests.store.engines import sql
 from tests.store.foreign import execute
 
 # URLs
@@ -130,15 +131,10 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("durability", "level"), [("full", 2), ("normal", 1), ("off", 1)])
 def test_sqlite_waits_for_the_disk_as_it_is_told(tmp_path: Path, durability: str, level: int) -> None:
     with open_store(f"sqlite:///{tmp_path}/store.db", durability=durability) as store:
-        with store._engine.write() as connection:
-            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == level
-        for other, other_level in (("full", 2), ("normal", 1)):
-            with store._engine.write(other) as connection:
-                assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == other_level
-        with store._engine.write() as connection:
-            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == level
-            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
-            assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+        for asked, expected in ((None, level), ("full", 2), ("normal", 1), (None, level)):
+            assert sql(store._engine, "PRAGMA synchronous", durability=asked) == expected
+        assert sql(store._engine, "PRAGMA journal_mode") == "wal"
+        assert sql(store._engine, "PRAGMA foreign_keys") == 1
 
 
 @pytest.mark.parametrize(("durability", "level"), [("full", "on"), ("normal", "off"), ("off", "off")])
@@ -147,30 +143,33 @@ def test_postgresql_waits_for_the_disk_as_it_is_told(
 ) -> None:
     with open_store(postgres_url, durability=durability) as store:
         for asked, expected in ((None, level), ("full", "on"), ("normal", "off"), (None, level)):
-            with store._engine.write(asked) as connection:
-                assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == expected
-                assert connection.exec_driver_sql("SHOW lock_timeout").scalar() == "5s"
-                assert connection.exec_driver_sql("SHOW statement_timeout").scalar() == "5s"
+            assert sql(store._engine, "SHOW synchronous_commit", durability=asked) == expected
+            assert sql(store._engine, "SHOW lock_timeout") == "5s"
+            assert sql(store._engine, "SHOW statement_timeout") == "5s"
 
 
 def test_a_read_sees_one_snapshot(store_url: str) -> None:
     if store_url == "sqlite://":
         pytest.skip("there is one connection: nobody can write meanwhile")
     with open_store(store_url, durability="normal") as store:
-        count = sa.text("SELECT count(*) FROM greenroom_sessions")
-        with store._engine.read() as connection:
-            assert connection.execute(count).scalar() == 0
+
+        def count(connection: sa.Connection) -> object:
+            return connection.exec_driver_sql("SELECT count(*) FROM greenroom_sessions").scalar()
+
+        def before_and_after(connection: sa.Connection) -> list[object]:
+            before = count(connection)
             store.create_session("s", key="k")
-            assert connection.execute(count).scalar() == 0
-        with store._engine.read() as connection:
-            assert connection.execute(count).scalar() == 1
+            return [before, count(connection)]
+
+        assert store._engine.read(before_and_after) == [0, 0]
+        assert store._engine.read(count) == 1
 
 
 # Versions of the tables
 
 
 def columns_of(engine: Engine) -> dict[str, dict[str, bool]]:
-    with engine.read() as connection:
+    def look(connection: sa.Connection) -> dict[str, dict[str, bool]]:
         inspector = sa.inspect(connection)
         return {
             table: {
@@ -181,6 +180,8 @@ def columns_of(engine: Engine) -> dict[str, dict[str, bool]]:
             for table in inspector.get_table_names()
             if table.startswith("greenroom_")
         }
+
+    return engine.read(look)
 
 
 def test_the_tables_are_what_the_code_thinks_they_are(store: Store) -> None:
@@ -195,16 +196,15 @@ def test_the_tables_are_what_the_code_thinks_they_are(store: Store) -> None:
 
 def make_version_1(engine: Engine) -> None:
     """A store as version 1 left it, with data."""
-    with engine.write() as connection:
-        upgrade_to(connection, 1)
-        for statement in (
-            "INSERT INTO greenroom_sessions (session_id, key, source) VALUES ('s', 'k', 'x')",
-            "INSERT INTO greenroom_sessions (session_id, key, ended) VALUES ('t', 'k', 5.0)",
-            "INSERT INTO greenroom_messages (session_id, role, content) VALUES ('s', 'user', 'one')",
-            """INSERT INTO greenroom_messages (session_id, role, content, format)
-            VALUES ('s', 'tool', '[2]', 'json')""",
-        ):
-            connection.exec_driver_sql(statement)
+    engine.change(lambda connection: upgrade_to(connection, 1))
+    sql(
+        engine,
+        "INSERT INTO greenroom_sessions (session_id, key, source) VALUES ('s', 'k', 'x')",
+        "INSERT INTO greenroom_sessions (session_id, key, ended) VALUES ('t', 'k', 5.0)",
+        "INSERT INTO greenroom_messages (session_id, role, content) VALUES ('s', 'user', 'one')",
+        """INSERT INTO greenroom_messages (session_id, role, content, format)
+        VALUES ('s', 'tool', '[2]', 'json')""",
+    )
 
 
 def test_a_store_of_version_1_is_upgraded_with_its_data(store_url: str) -> None:

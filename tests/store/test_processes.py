@@ -112,7 +112,8 @@ with open_store(sys.argv[1]) as store:
         child = os.fork()
     if child == 0:
         # None of the parent's connections is left for us.
-        assert store._engine.writer.pool.checkedin() == store._engine.reader.pool.checkedin() == 0
+        assert not store._engine.writer._idle
+        assert not store._engine.reader._idle
         assert not store._peeker._idle
         store.append("s", role="user", content="child")
         store.append_soon("s", role="user", content="child").get(10)

@@ -16,6 +16,7 @@ from greenroom.store import SessionExists, Store, StoreClosed, UnknownSession, o
 from greenroom.store import _transfer as transfer
 from greenroom.store._transfer import BadRecord, Record
 from tests.postgres import PostgresServer
+from tests.store.engines import sql
 
 CONTENTS: list[object] = ["hello", {"a": [1, 2.5, None, "é"]}, "nul \0", "surrogate \ud800", "", 7]
 
@@ -35,11 +36,11 @@ def fill(store: Store) -> None:
         store.append("b-full", role="user", content=content)
     store.append("c-é", role="user", content="one")
     store.append("c-é", role="tool", content="two")
-    with store._engine.write() as connection:
-        connection.exec_driver_sql(
-            "DELETE FROM greenroom_messages WHERE session_id = 'c-é' AND position = 2"
-        )
-        connection.exec_driver_sql("DELETE FROM greenroom_messages WHERE position = 3")
+    sql(
+        store._engine,
+        "DELETE FROM greenroom_messages WHERE session_id = 'c-é' AND position = 2",
+        "DELETE FROM greenroom_messages WHERE position = 3",
+    )
     store.end_session("c-é")
     with store.transaction() as ledger:
         for session_id in ("b-full", "d-dead"):
@@ -172,7 +173,7 @@ def test_an_export_leaves_the_rest_to_the_server(postgres_server: PostgresServer
             if "ORDER BY" in statement:
                 cursors.append(type(cursor).__name__)
 
-        event.listen(store._engine.reader, "before_cursor_execute", note)
+        event.listen(store._engine.reader.engine, "before_cursor_execute", note)
         assert len(list(store.export())) == 10
     assert cursors == ["ServerCursor", "ServerCursor", "ServerCursor"]
 
@@ -189,8 +190,7 @@ def test_messages_of_no_session_hold_up_nobody(tmp_path: Path) -> None:
 def test_what_nobody_can_read_is_exported_and_not_imported(store: Store, other: Store) -> None:
     store.create_session("s", key="k")
     store.append("s", role="user", content="{broken")
-    with store._engine.write() as connection:
-        connection.exec_driver_sql("UPDATE greenroom_messages SET format = 'json'")
+    sql(store._engine, "UPDATE greenroom_messages SET format = 'json'")
     records = list(store.export())
     assert (records[1]["format"], records[1]["content"]) == ("json", "{broken")
     with pytest.raises(BadRecord, match="record 2: its content is no JSON"):
@@ -291,10 +291,10 @@ def test_nothing_of_a_session_with_a_bad_message_is_written(
 def test_nothing_of_a_session_that_cannot_be_written_is_there(postgres_server: PostgresServer) -> None:
     """All that is written for it is one transaction."""
     with open_store(postgres_server.fresh_url()) as store:
-        with store._engine.write() as connection:
-            connection.exec_driver_sql(
-                "ALTER TABLE greenroom_messages ADD CONSTRAINT polite CHECK (content <> 'rude')"
-            )
+        sql(
+            store._engine,
+            "ALTER TABLE greenroom_messages ADD CONSTRAINT polite CHECK (content <> 'rude')",
+        )
         records = [
             record_of("session", message_count=2, last_position=2),
             record_of("message"),

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from greenroom.store import Store, StoreClosed, StoreError, StoreUnavailable, open_store
 from greenroom.store._engine import Engine
 from greenroom.store._schema import _ADVISORY_LOCK
+from tests.store.engines import sql
 from tests.store.foreign import execute
 
 
@@ -46,9 +47,8 @@ def test_a_file_that_another_program_writes_to_is_unavailable_for_writing(file_u
 def test_a_row_that_another_program_locks_is_unavailable(postgres_url: str) -> None:
     with open_store(postgres_url) as store:
         store.create_session("s", key="k")
-        with store._engine.write() as connection:  # the only one so far, and the next to be used
-            assert connection.exec_driver_sql("SHOW lock_timeout").scalar_one() == "5s"
-            connection.exec_driver_sql("SET lock_timeout = 50")
+        assert sql(store._engine, "SHOW lock_timeout") == "5s"
+        sql(store._engine, "SET lock_timeout = 50")  # of the only connection so far, which is used next
         import psycopg
 
         with psycopg.connect(postgres_url) as other:
@@ -142,9 +142,8 @@ def test_a_file_that_may_not_be_written_is_unavailable(file_url: str, tmp_path: 
 def test_a_full_disk_is_unavailable_and_nothing_is_half_written(file_url: str) -> None:
     with open_store(file_url) as store:
         store.create_session("s", key="k")
-        with store._engine.write() as connection:
-            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+        pages = sql(store._engine, "PRAGMA page_count")
+        sql(store._engine, f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StoreUnavailable, match="make room"):
             store.append("s", role="user", content="x" * 1_000_000)
         assert (store.session("s").version, store.messages("s")) == (0, [])
@@ -168,14 +167,12 @@ def test_an_error_tells_no_transcript(file_url: str) -> None:
 def test_a_connection_made_while_closing_is_closed_as_well(file_url: str) -> None:
     engine = Engine(file_url)
 
-    def close_within() -> None:
-        with engine.write():
-            engine.close()
-            with engine.read():
-                raise AssertionError("not reached")
+    def close_within(_: object) -> None:
+        engine.close()
+        sql(engine, "SELECT 'not reached'")
 
     with pytest.raises(StoreClosed):
-        close_within()
+        engine.write(close_within)
     assert issubclass(StoreClosed, StoreError)
     assert not Path(f"{engine.path}-wal").exists()
 

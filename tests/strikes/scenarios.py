@@ -188,6 +188,13 @@ def caught(stage: Stage) -> None:
         raise struck
 
 
+@_scenario(_one)
+def transcript(stage: Stage) -> None:
+    """An agent reads and writes the transcript during its turn."""
+    with stage.room.turn("a") as turn:
+        turn.agent.talk()
+
+
 # What else a room can do.
 
 

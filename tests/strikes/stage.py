@@ -34,8 +34,10 @@ class Agent:
 
     Its fields are set without calls where it matters: between two stores nothing strikes."""
 
-    def __init__(self, stage: Stage, key: str) -> None:
+    def __init__(self, stage: Stage, key: str, store: Any = None) -> None:
         self.stage = stage
+        self.store = store
+        self.key = key
         self.name = f"{key}/{next(stage.numbers)}"
         self.handed_over = False
         """Its build has returned."""
@@ -47,6 +49,13 @@ class Agent:
         self.covered = 0
         """The turns that its commits have covered."""
         self.torn_down = 0
+
+    def talk(self) -> None:
+        """Go on with the transcript, if there is a store."""
+        if self.store is not None:
+            self.store.create_session(self.key, key=self.key)
+            heard = len(self.store.messages(self.key))
+            self.store.append(self.key, role="user", content=f"message {heard + 1}")
 
     def commit_memory_session(self) -> None:
         self._witness("committed")
@@ -102,7 +111,7 @@ class Stage:
         return room
 
     def build(self, context: BuildContext) -> Agent:
-        agent = Agent(self, context.key)
+        agent = Agent(self, context.key, context.store)
         self.agents.append(agent)
         agent.handed_over = True
         return agent
