@@ -50,6 +50,8 @@ def work(stage: Stage, chance: random.Random, struck: Callable[[], object]) -> N
                 room.stats()
             case 6:
                 room.explain(key)
+            case 7:
+                stage.turn(key, SPEC, talks=True)
             case _:
                 stage.turn(key, SPEC)
 

@@ -191,8 +191,7 @@ def caught(stage: Stage) -> None:
 @_scenario(_one)
 def transcript(stage: Stage) -> None:
     """An agent reads and writes the transcript during its turn."""
-    with stage.room.turn("a") as turn:
-        turn.agent.talk()
+    stage.turn("a", talks=True)
 
 
 # What else a room can do.

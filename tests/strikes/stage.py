@@ -123,10 +123,12 @@ class Stage:
         """Seconds in which something has to happen that happens at once."""
         return SOON
 
-    def turn(self, key: str = "a", spec: Any = None, **kwargs: Any) -> None:
+    def turn(self, key: str = "a", spec: Any = None, *, talks: bool = False, **kwargs: Any) -> None:
         """Take a turn and complete it."""
         with self.room.turn(key, spec, **kwargs) as turn:
             agent: Agent = turn.agent
+            if talks:
+                agent.talk()
             agent.in_turn = True
             agent.turns = number = agent.turns + 1
             agent.in_turn = False

@@ -25,7 +25,7 @@ def test_a_recursion_error_on_another_thread_is_no_different(name: str) -> None:
     _see(name, on_thread=True)
 
 
-@pytest.mark.parametrize("name", ["warm", "cold", "commit", "close"])
+@pytest.mark.parametrize("name", ["warm", "cold", "commit", "transcript", "close"])
 def test_a_recursion_error_in_a_room_with_a_store_is_no_different(name: str) -> None:
     """K1"""
     _see(name, on_thread=False, store=True)

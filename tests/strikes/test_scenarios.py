@@ -40,10 +40,10 @@ def test_a_strike_ends_its_callers_call_and_nothing_else_in_a_room_with_a_store(
     _see(name, most=None if EACH else 20, store=True)
 
 
-@pytest.mark.parametrize("name", ["cold", "wait", "commit", "close"])
+@pytest.mark.parametrize("name", ["cold", "wait", "commit", "transcript", "close"])
 def test_a_strike_in_a_library_that_the_room_calls_is_no_different(name: str) -> None:
     """K1"""
-    _see(name, most=None if EACH else 40, where="below")
+    _see(name, most=None if EACH else 40, where="below", store=name == "transcript")
 
 
 @pytest.mark.parametrize("name", ["cold", "configure", "close", "drain"])
