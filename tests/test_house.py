@@ -9,7 +9,6 @@ from types import ModuleType
 
 import pykka
 import pytest
-from sqlalchemy.pool import QueuePool
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tests.house import (
@@ -192,11 +191,10 @@ def test_a_name_that_is_public_or_ours_is_fine(source: str) -> None:
         (pykka.Actor, "_create_future"),
         (pykka.Actor, "_start_actor_loop"),
         (HttpToolsProtocol, "_unsupported_upgrade_warning"),
-        (QueuePool, "_do_return_conn"),
     ],
 )
 def test_a_private_method_of_others_that_we_override_is_still_there(owner: type, name: str) -> None:
-    """Nobody would call what we put in its place. `setup.cfg` bounds the versions of these libraries."""
+    """Nobody would call what we put in its place. `setup.cfg` bounds the versions of both."""
     assert callable(getattr(owner, name))
 
 

@@ -1,6 +1,7 @@
 """Databases that cannot be reached, read or written."""
 
 import os
+import queue
 import secrets
 import sqlite3
 from contextlib import closing
@@ -42,6 +43,24 @@ def test_a_file_that_another_program_writes_to_is_unavailable_for_writing(file_u
             assert store.session("s").version == 0  # reading is fine
             other.execute("ROLLBACK")
         assert store.append("s", role="user", content="x").position == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_connection_that_is_not_given_back_is_unavailable() -> None:
+    with open_store("sqlite://") as store:
+        store.create_session("s", key="k")
+        with (
+            store.transaction(),
+            pytest.raises(StoreUnavailable, match=r"\(1\).*keep transactions short"),
+        ):
+            store.session("s")
+        assert store.session("s").key == "k"
+
+
+def test_a_block_raises_what_is_raised_in_it(store: Store) -> None:
+    with pytest.raises(queue.Empty), store.transaction():
+        raise queue.Empty
+    assert store.sessions() == []
 
 
 def test_a_row_that_another_program_locks_is_unavailable(postgres_url: str) -> None:

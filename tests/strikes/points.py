@@ -106,7 +106,18 @@ def is_logging(file: str) -> bool:
     return file == logging.__file__
 
 
-WHERE: dict[str, Callable[[str], bool]] = {"ours": is_ours, "below": is_below, "logging": is_logging}
+@functools.cache
+def is_of_the_store(file: str) -> bool:
+    """Whether it is one of the store's files."""
+    return str(Path(file).resolve()).startswith(STORE)
+
+
+WHERE: dict[str, Callable[[str], bool]] = {
+    "ours": is_ours,
+    "below": is_below,
+    "logging": is_logging,
+    "store": is_of_the_store,
+}
 """In which files points may count."""
 
 

@@ -40,6 +40,11 @@ def test_a_strike_ends_its_callers_call_and_nothing_else_in_a_room_with_a_store(
     _see(name, most=None if EACH else 20, store=True)
 
 
+def test_a_strike_in_the_store_costs_nobody_a_connection() -> None:
+    """K1: its only writer, above all."""
+    _see("transcript", store=True, where="store")
+
+
 @pytest.mark.parametrize("name", ["cold", "wait", "commit", "transcript", "close"])
 def test_a_strike_in_a_library_that_the_room_calls_is_no_different(name: str) -> None:
     """K1"""
