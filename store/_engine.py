@@ -323,23 +323,19 @@ class Engine:
         while Engine.forking and time.monotonic() < deadline:
             time.sleep(FORK_PACE)
 
+    def before_fork(self) -> None:
+        """Close what could not be closed yet."""
+        for pool in self._pools():
+            pool.tidy()
+
     def in_use(self) -> bool:
         """Whether a thread uses a connection of SQLite."""
         return self.dialect.name == "sqlite" and any(pool.in_use() for pool in self._pools())
 
     def after_fork(self, *, idle: bool) -> None:
         """Leave the parent's connections to the parent. A database in memory was copied with us."""
-        if self.is_memory:
-            return
-        renewed: dict[Pool, Pool] = {}
         for pool in self._pools():
-            if idle and self.path is not None:
-                pool.close()
-            inherited.append(pool)
-            renewed[pool] = pool.renewed()
-        self.writer, self.reader, self.clerk = map(
-            renewed.__getitem__, (self.writer, self.reader, self.clerk)
-        )
+            inherited.append(pool.leave_to_parent(close=idle and self.path is not None))
 
 
 _ADVICE = (

@@ -7,14 +7,15 @@ when a function is entered, after a call and at a backward jump, and nowhere els
 - A place is taken by the step of a loop. No signal comes between that and the `try` behind it.
 - The connection is noted with one call of a C function, and given back with another. A signal comes
   before or after these, and they need no room on the stack.
-- A connection whose user was struck, or raised, may be in the middle of anything. It goes back as
-  *doubtful*, and is rolled back or closed: at once, or by the next thread if the stack is too full.
+- A connection whose user was struck may be in the middle of anything: a cursor that only the exception
+  refers to still keeps its snapshot. It goes back as *doubtful*, and is closed: at once, or by the next
+  thread if the stack is too full. A database in memory is its connection, which is only rolled back.
 
-`lent()` promises less: a strike on entry to the `__exit__` of its block runs none of our code, and then
+`lent()` promises less: a strike on the way into its block or out may run none of our code, and then
 the connection comes back when the exception is forgotten.
 
-SQLAlchemy's own pools have locks in Python code, and a strike can leave those taken for ever. So its
-engines keep no connection (`NullPool`), and we keep what they open.
+SQLAlchemy's own pools have locks in Python code, and a strike can leave those taken for ever. So we keep
+what its engines open: detached, or they would close what they think is garbage.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from greenroom.store._errors import StoreError
+from greenroom.store._url import is_memory
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -37,6 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["AllInUse", "Pool"]
 
 T = TypeVar("T")
+
+MOST_IDLE = 8
+"""How many connections that nobody uses stay open."""
 
 
 class AllInUse(Exception):
@@ -59,19 +66,23 @@ class Pool:
         a connection that was idle and is broken."""
         self.engine = engine
         self.closed = False
-        self.renewed = partial(Pool, engine, size, first=first, patience=patience, check=check)
-        """Makes the same without any connection, for a forked child."""
         self._size, self._first, self._patience, self._check = size, first, patience, check
+        self._is_memory = is_memory(engine.url)
         self._errors = (SQLAlchemyError, engine.dialect.loaded_dbapi.Error)
-        self._free: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        """`True` for each connection that nobody uses, open or not."""
-        for _ in range(size):
-            self._free.put(True)
-        self._places = iter(partial(self._free.get, True, patience), None)
+        self._open: dict[PoolProxiedConnection, Any] = {}
+        """All connections, and the driver's own of each: none is garbage before it is closed."""
         self._idle: deque[PoolProxiedConnection] = deque()
         self._newest = iter(self._idle.pop, None)
         """What was used last is used next, so that no more are open than are needed."""
         self._doubtful: deque[PoolProxiedConnection] = deque()
+        self._make_places()
+
+    def _make_places(self) -> None:
+        self._free: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        """`True` for each connection that nobody uses, open or not."""
+        for _ in range(self._size):
+            self._free.put(True)
+        self._places = iter(partial(self._free.get, True, self._patience), None)
 
     def call(self, work: Callable[[PoolProxiedConnection], T]) -> T:
         """Call with a connection. What it has not committed is rolled back."""
@@ -84,11 +95,14 @@ class Pool:
                     try:
                         self._take(mine)
                         result = work(mine[0])
-                        settled = self._rolled_back(mine[0])
+                        settled = self._rolled_back(mine)
+                    except (StoreError, *self._errors):  # not a strike: nothing is under way
+                        settled = self._rolled_back(mine)
+                        raise
                     finally:
                         (self._idle if settled else self._doubtful).extend(mine)
-                        if self.closed or not settled:
-                            self._tidy()
+                        if self.closed or not settled or len(self._idle) > MOST_IDLE:
+                            self.tidy()
                 finally:
                     self._free.put(True)
                 return result
@@ -108,14 +122,19 @@ class Pool:
             for _ in self._places:
                 waiting = False
                 try:
-                    self._take(mine)
-                    yield mine[0]
-                    settled = self._rolled_back(mine[0])
+                    try:
+                        self._take(mine)
+                        yield mine[0]
+                        settled = self._rolled_back(mine)
+                    except (StoreError, *self._errors):
+                        settled = self._rolled_back(mine)
+                        raise
+                    finally:
+                        (self._idle if settled else self._doubtful).extend(mine)
+                        if self.closed or not settled or len(self._idle) > MOST_IDLE:
+                            self.tidy()
                 finally:
-                    (self._idle if settled else self._doubtful).extend(mine)
                     self._free.put(True)
-                    if self.closed or not settled:
-                        self._tidy()
                 return
         except queue.Empty:
             if not waiting:
@@ -131,65 +150,81 @@ class Pool:
     def close(self) -> None:
         """Close the connections that are idle, and from now on each that comes back."""
         self.closed = True
-        self._tidy()
+        self.tidy()
+
+    def leave_to_parent(self, *, close: bool) -> object:
+        """In a forked child: begin anew, with new connections. Returns what is left of the old ones."""
+        self._make_places()
+        if self._is_memory:
+            return None  # it was copied
+        left, self._open = self._open, {}
+        self._idle.clear()
+        self._doubtful.clear()
+        for driver in left.values() if close else ():
+            driver.close()
+        return left
 
     def _take(self, mine: list[PoolProxiedConnection]) -> None:
         """Note a connection that nobody uses, or a new one."""
         if self._doubtful:
-            self._tidy()
+            self.tidy()
         while not mine:
             try:
                 mine.extend(islice(self._newest, 1))
             except IndexError:  # none is idle
                 mine.append(self.engine.raw_connection())
-                self._prepare(mine[0])
+                mine[0].detach()
+                driver: Any = mine[0].dbapi_connection
+                self._open[mine[0]] = driver
+                driver.execute(self._first)
                 return
             try:
                 self._check(mine[0].dbapi_connection)
             except self._errors:
-                _close(mine.pop())
+                self._close(mine.pop())
 
-    def _prepare(self, connection: PoolProxiedConnection) -> None:
-        driver: Any = connection.dbapi_connection
-        driver.execute(self._first)
-        connection.info.clear()
-
-    def _rolled_back(self, connection: PoolProxiedConnection) -> bool:
+    def _rolled_back(self, mine: list[PoolProxiedConnection]) -> bool:
         """Roll back. False if the connection is broken, or was given up."""
-        driver: Any = connection.dbapi_connection
-        if driver is not None:
-            try:
+        try:
+            for connection in mine:
+                driver: Any = connection.dbapi_connection
+                if driver is None:
+                    return False
                 driver.rollback()
-                return True
-            except self._errors:
-                pass
-        return False
+        except self._errors:
+            return False
+        return True
 
-    def _tidy(self) -> None:
-        """Make doubtful connections good, or close them. In a closed pool, close the idle ones."""
+    def tidy(self) -> None:
+        """Close doubtful connections and more idle ones than are kept. A closed pool keeps none."""
         with suppress(IndexError):  # that was the last
             for connection in iter(self._doubtful.pop, None):
-                good = False
                 try:
-                    if self._rolled_back(connection):
-                        self._prepare(connection)
-                        good = True
-                except self._errors:
-                    pass
+                    self._make_good(connection)
                 except BaseException:
                     self._doubtful.append(connection)
                     raise
-                if good:
-                    self._idle.append(connection)
-                else:
-                    _close(connection)
         # Only now: 1. a thread finds us open  2. another closes us  3. the first gives its own back.
-        if self.closed:
-            with suppress(IndexError):
-                for connection in iter(self._idle.pop, None):
-                    _close(connection)
+        with suppress(IndexError):
+            while len(self._idle) > (0 if self.closed else MOST_IDLE):
+                self._close(self._idle.popleft())
 
+    def _make_good(self, connection: Any) -> None:
+        if connection.dbapi_connection is None:  # SQLAlchemy gives up what it was struck with
+            connection.dbapi_connection = self._open.get(connection)
+        # Before it is closed, too: SQLite goes on with a transaction until the last cursor is gone.
+        if self._rolled_back([connection]) and self._is_memory:
+            driver: Any = connection.dbapi_connection
+            driver.execute(self._first)
+            connection.info.clear()
+            self._idle.append(connection)
+        else:
+            self._close(connection)
 
-def _close(connection: PoolProxiedConnection) -> None:
-    if connection.dbapi_connection is not None:
-        connection.invalidate()
+    def _close(self, connection: PoolProxiedConnection) -> None:
+        driver: Any = self._open.get(connection) or connection.dbapi_connection
+        connection.detach()
+        if driver is not None:
+            with suppress(*self._errors):
+                driver.close()
+        self._open.pop(connection, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import sqlalchemy as sa
@@ -303,12 +303,13 @@ class Store(Maintenance):
         self._own_writes.add(session_id, 1)
         try:
             result, versions = self._engine.write(work)
-            self._own_writes_done.add(session_id, versions)
+            if versions:
+                self._own_writes_done.add(session_id, 1)
+            else:
+                self._own_writes.add(session_id, -1)
         except BaseException:
             self._own_writes.add(session_id, -1)
             raise
-        if not versions:
-            self._own_writes.add(session_id, -1)
         return result
 
     def peek(self, session_id: str) -> tuple[int, bool] | None:
@@ -384,6 +385,9 @@ def _in_use() -> bool:
 def _before_fork() -> None:
     """Wait until no thread uses SQLite: see `_engine`."""
     Engine.forking = True
+    with suppress(RuntimeError):  # another thread has opened a store meanwhile
+        for store in list(_stores):
+            store._engine.before_fork()
     deadline = time.monotonic() + FORK_PATIENCE
     while _in_use() and time.monotonic() < deadline:
         time.sleep(FORK_PACE)

@@ -186,7 +186,7 @@ def test_many_sessions_fit_into_one_transaction(store: Store) -> None:
 def run_raw(ledger: Transaction, statement: str) -> None:
     """Run what no call of a ledger runs, in the same transaction."""
     assert not isinstance(ledger._connection, sa.Connection)
-    raw: Any = ledger._connection.driver_connection
+    raw: Any = ledger._connection.dbapi_connection
     raw.execute(statement)
 
 

@@ -121,7 +121,7 @@ def test_a_server_that_drops_us_in_a_transaction_is_unavailable(postgres_url: st
         with store.transaction() as ledger:
             ledger.take("s", key="k", owner="room")
             assert not isinstance(ledger._connection, sa.Connection)
-            raw: Any = ledger._connection.driver_connection
+            raw: Any = ledger._connection.dbapi_connection
             pid = raw.execute("SELECT pg_backend_pid()").fetchone()[0]
             execute(postgres_url, "SELECT pg_terminate_backend(?, 60000)", pid)
             for _ in range(calls):
