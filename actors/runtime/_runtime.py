@@ -135,6 +135,11 @@ class Runtime:
         self.log = LogWriter(f"{self.name}-log", self.rescuer)
         """Writes what is logged on threads that may be struck."""
         weakref.finalize(self, self.log.end).atexit = False
+        # With a full stack no finaliser can be called, but this can: it is a C function, which takes the
+        # weak reference for a flag.
+        self.rescuer.owner = weakref.ref(
+            self, functools.partial(self.rescuer.put, (_end, self.log, self.rescuer))
+        )
         self._timers: TimerThread | ManualTimers = (
             ManualTimers(clock)
             if isinstance(clock, ManualClock)
@@ -449,6 +454,11 @@ class Runtime:
 def _call_job(job: Callable[[], object], _: threading.Thread) -> bool:
     job()
     return True
+
+
+def _end(*threads: Rescuer) -> None:
+    for thread in threads:
+        thread.end()
 
 
 _runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()

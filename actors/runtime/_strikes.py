@@ -68,6 +68,8 @@ class Rescuer:
         self.put: Callable[..., None] = self._calls.put
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self.owner: object = None
+        """Kept while this is there."""
 
     def start(self) -> None:
         """Have the thread run, if it does not yet."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
+import gc
 import logging
 import signal
 import sys
@@ -18,6 +20,7 @@ from greenroom.actors.runtime import _life, _stats
 from greenroom.actors.runtime._future import Derived
 from greenroom.actors.runtime._logging import flush_logs, get_log
 from tests.actors.actors import PATIENCE, Recorder, in_thread, join_all
+from tests.strikes.recursion import with_frames_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -403,3 +406,23 @@ def test_what_is_taken_down_is_put_back_whatever_its_slots_are() -> None:
     assert private.count() == 1
     with pytest.raises(TypeError, match="__slots__"):
         take_down([object()])
+
+
+def test_a_runtime_that_becomes_garbage_under_a_full_stack_ends_its_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """K4: no finaliser can be called there. (Threads that stay fail the test.)"""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    gc.disable()
+    try:
+        for left in range(1, 40):
+            runtime: Any = Runtime()
+            runtime.rescuer.start()
+            runtime.log.start()
+            runtime.me = runtime
+            del runtime
+            with contextlib.suppress(RecursionError):
+                with_frames_left(left, gc.collect)
+            gc.collect()
+    finally:
+        gc.enable()
