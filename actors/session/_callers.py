@@ -72,8 +72,9 @@ def refuse(session: Session, turn: BeginTurn, why: Refusal, cause: BaseException
     if waiter is not None and waiter.reply is None:
         waiter.refusal = waiter.refusal or error(session, why, turn, cause)  # it hears when it has built
     elif waiter is not None:
+        inside = why in (Refusal.BUSY, Refusal.TIMEOUT) and _is_inside(waiter, state.machine.turn)
         forget(state, turn)
-        _answer(state, waiter, error(session, why, turn, cause))
+        _answer(state, waiter, error(session, why, turn, cause, INSIDE if inside else ""))
 
 
 def watch(session: Session, turn: BeginTurn, waiter: Waiter) -> None:
@@ -112,8 +113,12 @@ def _waited_for(session: Session, waiter: Waiter) -> str:
     who = f" of {running.caller}" if isinstance(running, BeginTurn) and running.caller else ""
     seconds = turn_seconds(session)
     began = "" if seconds is None else f" that began {seconds:.0f} s ago"
-    inside = waiter.context is not None and any(name is running for name in names_in(waiter.context))
-    return f"a turn{who}{began}{INSIDE if inside else ''}"
+    return f"a turn{who}{began}{INSIDE if _is_inside(waiter, running) else ''}"
+
+
+def _is_inside(waiter: Waiter, running: object) -> bool:
+    """Whether a caller was begun inside the turn that it waits for."""
+    return waiter.context is not None and any(name is running for name in names_in(waiter.context))
 
 
 def _waits_for_others(session: Session, turn: BeginTurn) -> bool:
@@ -243,7 +248,11 @@ def _answer(state: SessionState, waiter: Waiter, answer: Any) -> None:
 
 
 def error(
-    session: Session, why: Refusal, turn: BeginTurn | None = None, cause: BaseException | None = None
+    session: Session,
+    why: Refusal,
+    turn: BeginTurn | None = None,
+    cause: BaseException | None = None,
+    more: str = "",
 ) -> GreenroomError:
     """What a caller is told that gets no turn."""
     text, kind = _REFUSALS[why]
@@ -258,7 +267,7 @@ def error(
         "session_id": None if turn is None else repr(state.machine.id_of(turn, state.key)),
         "cause": "" if cause is None else text_of(cause),
     }
-    error = kind(text.format(session=session, **fill), state.key)
+    error = kind(text.format(session=session, **fill) + more, state.key)
     if cause is not None:
         error.__cause__ = cause
     return error

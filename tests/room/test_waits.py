@@ -138,6 +138,36 @@ def test_a_turn_that_its_own_child_wants_is_told_in_the_log(
         caplog.clear()
 
 
+@pytest.mark.parametrize(
+    ("refused", "wanted"),
+    [(TurnTimeout, {"timeout": 0.01}), (SessionBusy, {"on_busy": "reject"})],
+    ids=["timeout", "reject"],
+)
+def test_a_child_of_a_turn_that_is_refused_is_told_that_it_is_one(
+    cast: Cast, refused: type[Exception], wanted: dict[str, Any]
+) -> None:
+    """K3"""
+    room = cast.room()
+
+    async def child() -> None:
+        async with room.turn("a", **wanted):
+            pass
+
+    async def parent() -> None:
+        async with room.turn("a"):
+            with pytest.raises(refused, match="wanted inside that very turn"):
+                await asyncio.create_task(child())
+            with pytest.raises(refused, match="wanted inside that very turn"):
+                await asyncio.to_thread(take_turn, room, "a", **wanted)
+
+    asyncio.run(parent())
+    elsewhere = cast.hold(room, "a")
+    with pytest.raises(refused) as plain:
+        take_turn(room, "a", **wanted)
+    assert "inside" not in str(plain.value)
+    elsewhere.end()
+
+
 # A build that wants a turn.
 
 
