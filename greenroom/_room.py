@@ -487,8 +487,8 @@ class Greenroom:
 
         The first signal starts a drain: no turn begins any more, and running turns have until the
         deadline, in seconds. Then the handler that was there before is called; if there was none, the
-        block is left with `SystemExit(0)`. A second signal does not wait for the drain. Use it with
-        `with` or `async with`, on the main thread.
+        block is left with `SystemExit(0)`. A second signal does not wait for the drain, and
+        ends it. Use it with `with` or `async with`, on the main thread.
         """
         return Shutdown(self, signals, deadline)
 

@@ -11,10 +11,11 @@ not raise while turns run:
     3. the main thread gets the signal once more. Now the handler that was there before is called; if
        there was none, the block is left with `SystemExit`, or its task is cancelled for that
 
-A second signal does not wait for 2, and leaving the block does not, either. (Closing the room then
-waits for the rest of the drain, and a third signal ends that.) The handler that was there before gets
-every signal. If it returns, as that of a server does, it decides what happens next. A turn that is
-refused meanwhile (`RoomClosed`) leaves the block, too, once the drain is over.
+A second signal ends the block at once and gives the drain no more time: running turns are over, and
+what is not committed within half a second stays uncommitted. The handler that was there before gets
+every signal. If it returns, as that of a server does, it decides what happens next, and the drain keeps
+its deadline. A turn that is refused meanwhile (`RoomClosed`) leaves the block, too, once the drain is
+over.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
+
+import pykka
 
 from greenroom.actors import Future, RoomClosed
 from greenroom.actors.runtime._calls import check_wait
 from greenroom.actors.runtime._threads import OwnThread
+from greenroom.messages import DrainRoom
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -166,9 +171,15 @@ class Shutdown:
         elif not self._left:
             self._left = True
             self._hurried = not self._over
-            self._end(self._before[self._signum], self._signum, frame)
-            if self._hurried:
-                self._end(self._before[number], number, frame)
+            leaves = True
+            try:
+                self._end(self._before[self._signum], self._signum, frame)
+                if self._hurried:
+                    self._end(self._before[number], number, frame)
+                leaves = self._asked
+            finally:
+                if self._hurried and leaves:
+                    rescuer.put((self._hurry,))
         elif not self._over or time.monotonic() > self._quiet_at:  # else it may be one of ours
             self._restore()
             signal.raise_signal(number)
@@ -190,12 +201,17 @@ class Shutdown:
 
     # Elsewhere.
 
+    def _hurry(self) -> None:
+        with suppress(pykka.ActorDeadError):  # it is over
+            self._room._line.supervisor.ask(DrainRoom(deadline=0.0, hurries=True), block=False)
+
     def _start(self) -> None:
         OwnThread(self._drain, name=f"{self._room.runtime.name}-shutdown").start()
 
     def _drain(self) -> None:
         try:
-            self._room._ending.drain(self._deadline)
+            with suppress(pykka.ActorDeadError):  # the interpreter exits, and has ended the room
+                self._room._ending.drain(self._deadline)
         finally:
             self._over = True
             while not self._left and self._signum is not None:

@@ -254,3 +254,5 @@ class DrainRoom(Request[DrainReport]):
     """Begin no turn any more, commit what is dirty, close everything."""
 
     deadline: float
+    hurries: bool = False
+    """Whether a drain that has begun with a later deadline gets this one. Else the first one counts."""

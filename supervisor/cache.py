@@ -376,6 +376,8 @@ class CacheSupervisor(Actor):
             draining.begin(message.deadline)
             self._set_drain_timers()
             self._look_whether_drained()
+        elif message.hurries and draining.hurry(message.deadline):
+            self._set_drain_timers()
         return LATER
 
     def _set_drain_timers(self) -> None:

@@ -44,6 +44,14 @@ class Draining:
         logger.info("Draining %s sessions, for %s s at most", len(context.cards), seconds)
         self._tell_pending()
 
+    def hurry(self, seconds: float) -> bool:
+        """Have no more time than this. False if there is less left anyway, or the report is written."""
+        progress, deadline = self.progress, self._context.runtime.clock() + seconds
+        if progress is None or self.report is not None or deadline >= progress.deadline:
+            return False
+        progress.deadline = deadline
+        return True
+
     def stages_left(self) -> dict[int, float]:
         """In how many seconds each stage begins, until everybody is answered."""
         if self.progress is None or self.answered:

@@ -217,6 +217,45 @@ def test_after_a_second_signal_leaving_the_block_does_not_wait_for_the_drain() -
     assert left.is_set()
 
 
+@pytest.mark.parametrize("on_a_loop", [False, True], ids=["with", "async with"])
+def test_after_a_second_signal_closing_the_room_does_not_wait_for_the_drain_either(
+    on_a_loop: bool,
+) -> None:
+    """D2: the drain has no more time, whatever its deadline was."""
+    gate, committing = threading.Event(), threading.Event()
+
+    class Slow:
+        def commit_memory_session(self) -> None:
+            committing.set()
+            assert gate.wait(3 * PATIENCE)
+
+    room = Greenroom(lambda _: Slow())
+
+    def serve() -> None:
+        with room, room.shutdown_on(signal.SIGTERM, deadline=2 * PATIENCE):
+            with room.turn("a"):
+                signal.raise_signal(signal.SIGTERM)
+            assert committing.wait(PATIENCE)
+            signal.raise_signal(signal.SIGTERM)
+
+    async def serve_on_a_loop() -> None:
+        async with room, room.shutdown_on(signal.SIGTERM, deadline=2 * PATIENCE):
+            async with room.turn("a"):
+                signal.raise_signal(signal.SIGTERM)
+            await asyncio.to_thread(committing.wait, PATIENCE)
+            signal.raise_signal(signal.SIGTERM)
+            await asyncio.sleep(PATIENCE)
+
+    try:
+        with pytest.raises(SystemExit):
+            asyncio.run(serve_on_a_loop()) if on_a_loop else serve()
+        report = room.close()
+        assert report.seconds < 2 * PATIENCE
+        assert report.abandoned == ("a",)
+    finally:
+        gate.set()
+
+
 def test_no_turn_begins_on_any_thread_after_a_signal(build: RecordingBuild) -> None:
     """D1"""
     refused: list[bool] = []
