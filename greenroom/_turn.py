@@ -16,9 +16,10 @@ the session withdraws it. See `holding` for a turn that was left and is not yet 
 
 from __future__ import annotations
 
-import asyncio
 import inspect
+import sys
 import threading
+from asyncio import current_task, get_running_loop
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import ref
 
@@ -41,6 +42,7 @@ from greenroom.actors.session.holding import (
 from greenroom.messages import BeginTurn, DescribeSession, EndTurn
 
 if TYPE_CHECKING:
+    import asyncio
     from types import TracebackType
 
     from greenroom._room import Greenroom
@@ -51,6 +53,10 @@ if TYPE_CHECKING:
 __all__ = ["Turn"]
 
 begin_now, end_now = Session.begin_now, Session.end_now
+
+NOTES_LOOP = sys.version_info >= (3, 12)
+"""Whether a warm turn notes its event loop. Python 3.11 asks the system for the number of the process
+each time that it is asked for the loop, which would make a warm turn 15 % slower."""
 
 
 class Turn:
@@ -71,6 +77,9 @@ class Turn:
 
     _agent: Any = None
     """`None`: it has not begun, or is over."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    """Where it was entered with `async with`. Nobody ends it when that is closed: see `holding`."""
 
     _conversation: str | None = None
     """For a warm turn that names no session id: what that means. `None`: the key."""
@@ -231,6 +240,11 @@ class Turn:
         held: Held = [asked, context, key, thread, None, innermost(HELD.get())]
         self._held = held
         try:
+            if NOTES_LOOP:
+                try:
+                    self._loop = get_running_loop()
+                except RuntimeError:  # what drives this coroutine is none
+                    pass
             card = context.cards.get(key)
             agent = None
             if card is not None and (card.loop is None or not card.loop.is_closed()):
@@ -241,7 +255,8 @@ class Turn:
                 self._agent = agent
                 self.reused = True
             else:
-                self._name = held[NAME] = request = self._request(running_loop())
+                self._loop = running_loop()
+                self._name = held[NAME] = request = self._request(self._loop)
                 self._granted(await room._line.begin_async(key, request))
             held[TOKEN] = HELD.set(held)
             if room._prepare is not None:
@@ -354,7 +369,7 @@ class Turn:
 
 
 def _who_asks(loop: asyncio.AbstractEventLoop | None) -> str:
-    task = None if loop is None else asyncio.current_task(loop)
+    task = None if loop is None else current_task(loop)
     if task is not None:
         return f"task {task.get_name()!r}"
     return f"thread {threading.current_thread().name!r}"

@@ -41,7 +41,7 @@ from greenroom.actors.session import _agents as agents
 from greenroom.actors.session import _callers as callers
 from greenroom.actors.session import _commits as commits
 from greenroom.actors.session._session_state import NOBODY, Answer, SessionState
-from greenroom.actors.session.holding import held_around, names_of, was_left, watch
+from greenroom.actors.session.holding import held_around, is_lost, names_of, was_left, watch
 from greenroom.actors.session.machine import Mode, Place, SessionMachine
 from greenroom.actors.session.machine import effects as effects_of
 from greenroom.actors.session.machine.effects import HIT, RESTED, Refusal
@@ -435,7 +435,7 @@ class Session(Actor):
         """Begin a turn: at once, or when its time has come."""
         state, ledger = self._state, self._ledger()
         running = state.machine.turn
-        if running is not None:
+        if running is not None and not self._end_if_lost(running):
             self._check_turn(search=any(running is held for held in turn.held))
         gone: Effects = []
         if turn.loop is not None and state.here.bound is not None and state.here.bound.is_closed():
@@ -565,6 +565,14 @@ class Session(Actor):
             check = functools.partial(self.runtime.rescuer.put, (_check, self.actor_inbox))
             state.watch = watch(turn, check)
 
+    def _end_if_lost(self, turn: object) -> bool:
+        """End the running turn, which somebody waits for, if nobody else will."""
+        lost = is_lost(turn)
+        if lost:
+            logger.warning("%s: the event loop of its turn is closed. The turn does not count", self)
+            self._perform(self._state.machine.withdraw(turn))
+        return lost
+
     def _expire_turn(self, turn: BeginTurn) -> None:
         """A turn has waited for as long as it would."""
         self._perform(self._state.machine.expire(turn))
@@ -579,6 +587,9 @@ class Session(Actor):
 
     def _waits_long(self, turn: BeginTurn) -> None:
         """A turn has waited for long, and goes on waiting."""
+        running = self._state.machine.turn
+        if running is not None:
+            self._end_if_lost(running)
         callers.tell_long_wait(self, turn)
 
     # Slow work has ended.
@@ -734,8 +745,9 @@ class Session(Actor):
     def on_drain_session(self, message: DrainSession) -> None:
         """Commit and close everything: in good time, by force, or without waiting for commits."""
         state, machine = self._state, self._state.machine
-        if state.deadline is None:
-            state.deadline = message.deadline
+        begins = state.deadline is None
+        state.deadline = message.deadline
+        if begins:
             state.drained_from = machine.generations.extracted
             state.problem = None
             self._check_turn()

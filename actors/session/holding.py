@@ -22,6 +22,8 @@ code. Nobody is in its block any more if
     the function that entered it by `with … as`      the same, or if an exception that is handled came
     is not in that block any more                    out of that function; see `blocks`
 
+A turn that was entered on an event loop that is closed is not left, but nobody will ever end it.
+
 A turn that was left like this, and that anything else keeps alive when the exception is gone, looks like
 one that was entered by hand, and stays.
 """
@@ -53,6 +55,7 @@ __all__ = [
     "hold_for_build",
     "hold_here",
     "innermost",
+    "is_lost",
     "names_in",
     "names_of",
     "was_left",
@@ -178,6 +181,13 @@ def was_left(name: Any, *, search: bool = False) -> bool:
                 return True
             search = search or has_left(frame, turn) is True
     return search and nobody_can_end(turn)
+
+
+def is_lost(name: Any) -> bool:
+    """Tell whether the turn of this name was entered on an event loop that is closed."""
+    block = _block(name)
+    loop = None if block is None else getattr(block(), "_loop", None)
+    return loop is not None and loop.is_closed()
 
 
 def _ended(error: Any, turn: object) -> Iterator[FrameType]:

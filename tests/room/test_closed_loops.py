@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from greenroom import AgentHooks, Greenroom, Reason, SessionBusy
+from greenroom._turn import NOTES_LOOP
+from greenroom.actors import ManualClock
 from tests.actors.actors import PATIENCE
-from tests.room.agents import Agent, AsyncAgent, Cast, take_turn
+from tests.room.agents import Agent, AsyncAgent, Cast, let_pass, take_turn, touch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -76,6 +78,41 @@ def test_the_agent_of_a_closed_loop_is_replaced_with_a_reason_and_let_go_once(
         assert cast.farewells() == {"a/1": 1, "a/2": 1, "a/3": 1}
     finally:
         cast.finish()
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["cold", "warm"])
+@pytest.mark.parametrize("on_busy", ["wait", "reject"])
+def test_a_turn_on_a_closed_loop_is_ended_for_the_next_that_needs_its_session(
+    cast: Cast, before: int, on_busy: Literal["wait", "reject"], caplog: pytest.LogCaptureFixture
+) -> None:
+    """K1: nobody else can end it."""
+    if before and not NOTES_LOOP:
+        pytest.skip("on Python 3.11 a warm turn does not note its loop")
+    room, loop = cast.room(), asyncio.new_event_loop()
+    touch(room, *["a"] * before)
+    held = loop.run_until_complete(room.turn("a").__aenter__())
+    with pytest.raises(SessionBusy):
+        take_turn(room, "a", on_busy="reject")  # while its loop is there
+    loop.close()
+    with room.turn("a", on_busy=on_busy, timeout=PATIENCE) as turn:
+        assert turn.reused
+        assert turn.agent is held.agent
+    assert "the event loop of its turn is closed" in caplog.text
+    assert turn.generation == before + 1  # the turn that was ended does not count
+
+
+def test_a_loop_that_is_closed_later_is_noticed_after_a_long_wait(cast: Cast) -> None:
+    """K1, K3"""
+    clock, loop = ManualClock(), asyncio.new_event_loop()
+    room = cast.room(clock=clock)
+    held = loop.run_until_complete(room.turn("a").__aenter__())
+    first, second = cast.queue(room, "a"), cast.queue(room, "a")
+    loop.close()
+    let_pass(room, clock, 30.0)
+    first.end()
+    second.end()
+    assert held.agent is cast.agents[0]
+    assert room.stats().builds == 1
 
 
 def test_an_agent_that_has_nothing_async_can_be_used_anywhere(cast: Cast) -> None:
