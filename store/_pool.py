@@ -212,8 +212,10 @@ class Pool:
     def _make_good(self, connection: Any) -> None:
         if connection.dbapi_connection is None:  # SQLAlchemy gives up what it was struck with
             connection.dbapi_connection = self._open.get(connection)
-        # Before it is closed, too: SQLite goes on with a transaction until the last cursor is gone.
-        if self._rolled_back([connection]) and self._is_memory:
+        # SQLite goes on with a transaction until its last cursor is gone, even if it is closed. A server
+        # is not asked: the struck thread may have waited for it in vain.
+        rolled_back = self.engine.dialect.name == "sqlite" and self._rolled_back([connection])
+        if rolled_back and self._is_memory:
             driver: Any = connection.dbapi_connection
             driver.execute(self._first)
             connection.info.clear()
