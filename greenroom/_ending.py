@@ -138,7 +138,7 @@ class Ending:
     def shut(self) -> None:
         """End the actors of a drained room, and close what it has opened.
 
-        On a thread of its own, once: whoever is struck while waiting for it may call this again.
+        On a thread of its own, once: a caller that is struck while it waits may call this again.
         """
         rescuer = self._context.runtime.rescuer
         put = rescuer.put if rescuer.runs else make
@@ -197,7 +197,7 @@ class Ending:
         warnings.warn_explicit(f"the room opened here {how}", ResourceWarning, file, line, source=room)
 
     def ender(self) -> OwnThread:
-        """A thread that drains and shuts the room in a few seconds, whoever is in a turn."""
+        """A thread that drains and shuts the room in a few seconds, even if turns are running."""
         return OwnThread(self._end_unclosed, name=f"{self._context.runtime.name}-end")
 
     def _end_soon(self) -> None:

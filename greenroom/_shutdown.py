@@ -137,8 +137,8 @@ class Shutdown:
 
     def _restore(self) -> None:
         for number, handler in self._before.items():
-            if signal.getsignal(number) == self._handle:  # else somebody has installed another one since
-                # What was installed by somebody else than Python cannot be put back, and is not known.
+            if signal.getsignal(number) == self._handle:  # else another one was installed since
+                # One that C code has installed is not known, and cannot be put back.
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _leave(self, error: BaseException | None) -> None:

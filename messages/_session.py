@@ -125,7 +125,7 @@ class WithdrawTurn(Notice):
 
 @message()
 class CheckTurn(Notice):
-    """See whether the running turn still has somebody who will end it."""
+    """See whether the running turn still has a caller that will end it."""
 
 
 @message()

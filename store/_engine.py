@@ -41,9 +41,9 @@ connections of a process to a file, and notes in memory that it has them:
 Closing an idle connection removes the notes and nothing else: only who has the file alone deletes the
 log, and the parent still has its lock. A connection that a thread is using at the fork cannot be closed:
 its transaction is in memory that the parent shares, and in the child SQLite's mutexes stay as that
-thread had them. So a fork waits until nobody uses one (`_store`), and whoever wants one meanwhile waits
-for the fork. Both give up after a moment. If a connection is still in use then, the child cannot use
-SQLite, and is told so.
+thread had them. So a fork waits until nobody uses one (`_store`), and a thread that wants one meanwhile
+waits for the fork. Both give up after a moment. If a connection is still in use then, the child cannot
+use SQLite, and is told so.
 """
 
 from __future__ import annotations

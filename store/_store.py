@@ -298,7 +298,7 @@ class Store(Maintenance):
     def _write_own(self, session_id: str, work: Callable[[PoolProxiedConnection], tuple[T, int]]) -> T:
         """Write, and count how many versions that adds before it happens: one, or none as it turns out.
 
-        A thread that is struck here counts too little, which at worst looks like somebody else's write.
+        A thread that is struck here counts too little, which at worst looks like another's write.
         """
         self._own_writes.add(session_id, 1)
         try:

@@ -30,7 +30,7 @@ class SupervisorState:
         """When sessions were restarted, as `RestartPolicy` remembers it."""
 
     def rare(self) -> tuple[Any, ...]:
-        """What there is only while somebody listens or waits, or the room is drained."""
+        """What there is only while a listener or caller waits, or the room is drained."""
         listeners = self.listeners
         return listeners, listeners.announcers, self.requests.sweeps, self.settling, self.draining
 

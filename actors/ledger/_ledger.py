@@ -15,7 +15,7 @@ over, and only the hold that it may bring with it is still of interest.
 A turn that names no session id is one of the key's current conversation. The store says with every hold
 which one that is, so that the session need only guess: the one that it knew last, or the key. If it was
 another one, the session ends here what belonged to the old one, and asks again. Nobody is asked while
-the hold lasts and a peek shows that the one that is known has not ended: whoever renews ends it.
+the hold lasts and a peek shows that the one that is known has not ended: a renewal ends it.
 
 What has its time is looked at when that has come (`look`), with one timer for all of it: a session id of
 another room is asked for again, the hold of a turn that lasts is made to last, and the store is told
@@ -414,7 +414,7 @@ class Ledger:
     # The next conversation.
 
     def renew(self, conversation: str) -> Effects:
-        """Have the store make this the current one. Whoever asks meanwhile gets the same."""
+        """Have the store make this the current one. Callers that ask meanwhile get the same."""
         known, key = self._known, self._state.key
         renewers, reply = known.renewers, self._actor.defer_reply()
         known.renewers = (*renewers, reply)

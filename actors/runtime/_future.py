@@ -215,7 +215,7 @@ class Future(pykka.Future[T], Generic[T]):
                     callback(self)
                 except BaseException as error:
                     if LOCAL.state.exposed and (isinstance(error, STRIKES) or is_strike(error)):
-                        callbacks.appendleft(callback)  # whoever goes on from here calls it
+                        callbacks.appendleft(callback)  # the thread that goes on from here calls it
                         raise
                     logger.exception("The callback %r of a future failed", callback)
         except IndexError as error:

@@ -462,7 +462,7 @@ class Life:
     if TYPE_CHECKING:
 
         def deliver(self, message: Any) -> None:
-            """Take a message, for somebody to handle: the other half's. Needs no baton."""
+            """Take a message that another thread may handle: the other half's. Needs no baton."""
 
         def _next(self) -> list[Item] | deque[Item]:
             """Return where the next message is: the other half's."""
@@ -478,7 +478,7 @@ class Life:
     # reply, the end of the reply, or the end of the actor. Needs no baton, but for `owe`.
 
     def owe(self, future: Future[Any], reply: Reply) -> None:
-        """Remember that somebody waits for this answer, and whose it is to give."""
+        """Remember that a caller waits for this answer, and whose it is to give."""
         if self._debts is None:
             self._debts = {}
         # A C function, and no finaliser: the last reference to the reply may go at any point of

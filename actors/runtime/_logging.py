@@ -167,7 +167,7 @@ def _writer() -> LogWriter | None:
 
 
 def flush_logs(patience: float) -> None:
-    """Wait until what was logged so far is written, whoever writes it."""
+    """Wait until what was logged so far is written, by any thread."""
     for writer in list(_writers):
         writer.flush(patience)
 

@@ -318,7 +318,7 @@ class Runtime:
         for mailbox in self._mailboxes():
             mailbox.state = CLOSED
         self._closed = self.forked = True
-        # Kept: dropping what waits there might run somebody's finaliser.
+        # Kept: dropping what waits there might run a finaliser of the program's.
         self._parents = self._timers, self._helpers, self._workers, self.rescuer, self.log
         self.rescuer = Rescuer(self.name)
         self.log = LogWriter(self.name, self.rescuer)

@@ -177,8 +177,8 @@ class TimerThread:
             try:
                 thread.start()
             except RuntimeError as error:
-                # The system has no thread for us now. Whoever set the timer has done its part: the timer
-                # stays, and the next one that is set tries again.
+                # The system has no thread for us now. The caller has done its part: the timer stays, and
+                # the next one that is set tries again.
                 logger.error("%s could not be started (%s): timers have to wait", self._name, error)
             else:
                 self._thread = thread

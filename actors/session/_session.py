@@ -546,7 +546,7 @@ class Session(Actor):
         self._check_turn()
 
     def _check_turn(self, *, search: bool = False) -> None:
-        """Somebody waits for the end of the running turn. If its block was left, withdraw it; else look
+        """A caller waits for the end of the running turn. If its block was left, withdraw it; else look
         again when the turn is garbage."""
         state = self._state
         turn = state.machine.turn
@@ -566,7 +566,7 @@ class Session(Actor):
             state.watch = watch(turn, check)
 
     def _end_if_lost(self, turn: object) -> bool:
-        """End the running turn, which somebody waits for, if nobody else will."""
+        """End the running turn, which a caller waits for, if nobody else will."""
         lost = is_lost(turn)
         if lost:
             logger.warning("%s: the event loop of its turn is closed. The turn does not count", self)

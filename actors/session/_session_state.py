@@ -108,7 +108,7 @@ class SessionState(HasRare):
     """Who waits for a commit, by the `CommitSession` that they sent."""
 
     watch = Rare[Any](None)
-    """A weak reference to the running turn that tells when it is garbage, while somebody waits."""
+    """A weak reference to the running turn that tells when it is garbage, while a caller waits."""
 
     settings = Rare[dict[str, Any] | None](None)
     ended = Rare["dict[int, Resources | None] | None"](None)

@@ -126,7 +126,7 @@ def held_around(room: object = None) -> list[Held]:
 
 
 def names_in(context: Context) -> tuple[object, ...]:
-    """The turns that whoever has this context is in, or was begun in, by `async with`."""
+    """The turns that a caller with this context is in, or was begun in, by `async with`."""
     return names_of(_each(context.get(HELD)))
 
 

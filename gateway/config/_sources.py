@@ -53,7 +53,7 @@ class Loaded:
     origins: Mapping[str, str]
     """Where each setting that is no default came from. Tokens are `tokens.alice`."""
     folders: tuple[str, ...] = ()
-    """Where to look for the agent's module first: beside whoever names it."""
+    """Where to look for the agent's module first: beside the file that names it."""
 
     @property
     def store_by_default(self) -> bool:

@@ -35,7 +35,7 @@ EVERY = 0.25
 """Seconds between looks."""
 
 MOST = 20_000
-"""Files that are looked at below one folder: somebody may serve from the root of a disk."""
+"""Files that are looked at below one folder: a server may run in the root of a disk."""
 
 Seen = dict[str, tuple[int, int]]
 """When each file was changed, and how large it is."""
