@@ -305,10 +305,20 @@ class Session(Actor):
                 answer = dataclasses.replace(answer, held=False)
             # Behind the card: at no moment does it look as if nothing were under way.
             self._context.tell_supervisor(answer)
-        if not state.card.cached and not state.card.busy and not state.machine.late_builds:
+        busy = state.machine.busy
+        if not busy and state.card.busy:
+            self.runtime.send(self._rest, None)
+        if not state.card.cached and not busy and not state.machine.late_builds:
             # There may be very many like this: nothing is kept that can be made again.
             state.resources = state.resources or None
         return (*requests, *answers)
+
+    def _rest(self, _: None) -> None:
+        """What was under way is over. The card says so only when all that came of it was told: whoever
+        settles waits for what is told, and not for what is about to be."""
+        self._state.card.busy = self._state.machine.busy
+        if self._context.settling:
+            self._context.tell_supervisor(SessionChanged(key=self._state.key))
 
     def _waiting(self) -> int:
         machine = self._state.machine
@@ -318,7 +328,7 @@ class Session(Actor):
         """Write the card, and tell whether the supervisor should look at it."""
         state = self._state
         machine, card = state.machine, state.card
-        was_cached, was_busy, was_in_turn = card.cached, card.busy, card.in_turn
+        was_cached, was_in_turn = card.cached, card.in_turn
         if state.here.incarnation != machine.agent:
             state.here = state.held(machine.agent) or NOBODY
         card.cached = bool(machine.agent) and machine.leaving is None
@@ -327,7 +337,7 @@ class Session(Actor):
         card.dirty = machine.generations.dirty > 0
         card.waiting = self._waiting()
         card.retained = machine.retained
-        card.busy = machine.busy
+        card.busy = card.busy or machine.busy  # see `_rest`
         card.weight, card.loop = state.here.weight, state.here.bound
         card.failed = machine.mode is Mode.FAILED
         card.unrecorded = state.ledger is not None and state.ledger.accounts.unrecorded
@@ -335,12 +345,7 @@ class Session(Actor):
         owed = card.owes is not None and not (card.in_turn and card.used == card.owes)
         if owed:
             card.owes = None
-        return (
-            owed
-            or card.cached is not was_cached
-            or (turn_over and self._context.weighing)
-            or (was_busy and not card.busy and self._context.settling)
-        )
+        return owed or card.cached is not was_cached or (turn_over and self._context.weighing)
 
     def _nothing_to_remember(self) -> bool:
         state = self._state

@@ -14,6 +14,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import pykka
 import pytest
 
 from greenroom import (
@@ -35,7 +36,7 @@ from greenroom.actors.session.holding import HELD, TOKEN, held_here
 from greenroom.actors.session.resources import Resources
 from greenroom.actors.session.slow_work import HOOKS
 from greenroom.actors.simulation import InjectedFault
-from greenroom.messages import BeginTurn, Call, Reason, ReleaseAgent, UseSettings
+from greenroom.messages import AgentReleased, BeginTurn, Call, Reason, ReleaseAgent, UseSettings
 from greenroom.supervisor.announcer import Announcer
 from greenroom.testing import FaultyRuntime, RecordingAgent, RecordingBuild, evict_now
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
@@ -1045,3 +1046,30 @@ def test_no_thread_of_ours_keeps_the_context_of_whoever_had_it_started() -> None
         timeout=PATIENCE,
     )
     assert (ended.stdout, ended.stderr) == ("[None] None 4\n", "")
+
+
+def test_a_room_has_not_settled_while_what_has_ended_is_about_to_be_told() -> None:
+    """1. a session's handler ends, and its card says that nothing is under way  2. settle() sees that
+    3. the session tells the supervisor that an agent was released."""
+    gate = Gate()
+
+    class Notices(list[Any]):
+        def append(self, item: Any) -> None:
+            if isinstance(item[0], AgentReleased):
+                gate.wait()
+            super().append(item)
+
+    with Greenroom(RecordingBuild()) as room:
+        with room.turn("a"):
+            pass
+        room.settle()
+        room._line.supervisor.actor_inbox.queue = Notices()
+        evicting = in_thread(lambda: room.evict("a"))
+        gate.wait_reached()
+        settled = room.supervisor.settle()
+        with pytest.raises(pykka.Timeout):
+            settled.get(timeout=0.1)
+        gate.open()
+        assert settled.get(timeout=PATIENCE)
+        assert room.stats().releases == 1
+        join_all([evicting])
