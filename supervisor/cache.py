@@ -370,15 +370,21 @@ class CacheSupervisor(Actor):
         if draining.report is not None and draining.answered:
             return draining.report
         draining.wait(self.defer_reply())
-        if draining.progress is None:
-            self._context.draining = True
-            self._say_whether_warm()
+        begins = draining.progress is None
+        if begins:
             draining.begin(message.deadline)
+        # Behind what the sessions are told: what a caller that sees this asks of one comes later.
+        self.runtime.send(self._say_draining, None)
+        if begins:
             self._set_drain_timers()
             self._look_whether_drained()
         elif message.hurries and draining.hurry(message.deadline):
             self._set_drain_timers()
         return LATER
+
+    def _say_draining(self, _: None) -> None:
+        self._context.draining = True
+        self._say_whether_warm()
 
     def _set_drain_timers(self) -> None:
         for stage, seconds in self._draining.stages_left().items():
