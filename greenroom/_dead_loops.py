@@ -7,7 +7,7 @@ import gc
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from greenroom.actors.session.holding import NAME, entered_in, was_left
+from greenroom.actors.session.holding import NAME, TOKEN, entry_of, was_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,22 +21,33 @@ __all__ = ["turns_on_dead_loops"]
 def turns_on_dead_loops(room: RoomContext) -> Iterator[tuple[asyncio.Task[Any], Held]]:
     """Find the turns of a room that tasks have entered which never run again.
 
-    A warm turn does not know its loop, so it is found from the other end: a task has a context, and that
-    has the turns that were entered in it. It looks at every object there is, which takes a tenth of a
-    second or more: only for who ends a room while turns are running.
+    Not every turn knows its loop. But one that was entered with `async with` has a token, which refers
+    to the context that it was entered in, and so does the task. What refers to a context is found by
+    looking at every object there is, which takes a tenth of a second or more: only for who ends a room
+    while such turns are running. (`gc.get_objects()` would return tuples that other threads have not
+    finished, and CPython then refuses to finish them.)
     """
-    tasks = [thing for thing in gc.get_objects() if issubclass(type(thing), asyncio.Task)]
-    dead = [task for task in tasks if task.done() or task.get_loop().is_closed()]
-    live = {id(_context_of(task)) for task in set(tasks).difference(dead)}  # tasks may share one
-    for task in dead:
-        context = _context_of(task)
-        if context is not None and id(context) not in live:
-            for held in entered_in(context, room):
-                # A generator may have entered it in one task, and end it in another.
-                if task.get_loop().is_closed() or was_left(held[NAME], search=True):
-                    yield task, held
+    running = list(filter(None, map(_running, list(room.cards.values()))))
+    entered = [(held, _context_of(held[TOKEN])) for held in running if held[TOKEN] is not None]
+    contexts = [context for _, context in entered if context is not None]
+    if not contexts:
+        return
+    tasks = [one for one in gc.get_referrers(*contexts) if isinstance(one, asyncio.Task)]
+    for held, context in entered:
+        mine = [task for task in tasks if _context_of(task) is context]  # tasks may share one
+        if not mine or not all(task.done() or task.get_loop().is_closed() for task in mine):
+            continue
+        # A generator may have entered it in one task, and end it in another.
+        if mine[0].get_loop().is_closed() or was_left(held[NAME], search=True):
+            yield mine[0], held
 
 
-def _context_of(task: asyncio.Task[Any]) -> Context | None:
+def _running(card: Any) -> Held | None:
+    """The entry of a session's running turn. The session is not asked: it may be gone by now."""
+    actor = card.mailbox.actor
+    return None if actor is None else entry_of(actor._state.machine.turn)
+
+
+def _context_of(thing: object) -> Context | None:
     # task.get_context() is of Python 3.12
-    return next((one for one in gc.get_referents(task) if type(one) is Context), None)
+    return next((one for one in gc.get_referents(thing) if type(one) is Context), None)

@@ -49,7 +49,7 @@ __all__ = [
     "OVER",
     "Held",
     "end_out_of_order",
-    "entered_in",
+    "entry_of",
     "held_around",
     "held_here",
     "hold_for_build",
@@ -130,12 +130,6 @@ def names_in(context: Context) -> tuple[object, ...]:
     return names_of(_each(context.get(HELD)))
 
 
-def entered_in(context: Context, room: object) -> list[Held]:
-    """The turns of this room that were entered in this context, and not in one that it is a copy of."""
-    held = [h for h in _each(context.get(HELD)) if h[ROOM] is room]
-    return [h for h in held if context.run(_entered_here, h)]
-
-
 def _each(held: Held | None) -> Iterator[Held]:
     while (held := innermost(held)) is not None:
         yield held
@@ -156,6 +150,12 @@ def _entered_here(held: Held) -> bool:
 def _block(name: Any) -> Callable[[], object] | None:
     block: Any = cast("Any", name)[BLOCK] if isinstance(name, tuple) else getattr(name, "block", None)
     return cast("Callable[[], object] | None", block)
+
+
+def entry_of(name: Any) -> Held | None:
+    """The entry of the turn of this name, if that is not garbage."""
+    block = None if name is None else _block(name)
+    return None if block is None else cast("Held | None", getattr(block(), "_held", None))
 
 
 def watch(name: Any, call: Callable[[Any], object]) -> object:

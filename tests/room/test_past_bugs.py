@@ -1073,3 +1073,39 @@ def test_a_room_has_not_settled_while_what_has_ended_is_about_to_be_told() -> No
         assert settled.get(timeout=PATIENCE)
         assert room.stats().releases == 1
         join_all([evicting])
+
+
+def test_a_drain_lets_other_threads_finish_their_tuples() -> None:
+    """1. a thread builds a tuple from a generator  2. a drain lists all objects there are, and so refers
+    to it  3. CPython resizes no tuple that has other references: the thread gets a `SystemError`."""
+    enough, errors = threading.Event(), list[BaseException]()
+
+    def build_tuples() -> None:
+        try:
+            while not enough.is_set():
+                tuple(number for number in range(30))
+        except BaseException as error:
+            errors.append(error)
+
+    async def main() -> None:
+        builders = [in_thread(build_tuples) for _ in range(2)]
+        try:
+            for _ in range(15):
+                room = Greenroom(RecordingBuild())
+                async with room.turn("a"):
+                    draining = in_thread(room.drain)
+                    while not room.stats().draining:
+                        await asyncio.sleep(0)
+                await asyncio.to_thread(draining.join, PATIENCE)
+                await room.aclose()
+        finally:
+            enough.set()
+            join_all(builders)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        asyncio.run(main())
+    finally:
+        sys.setswitchinterval(interval)
+    assert errors == []
