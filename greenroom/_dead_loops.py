@@ -32,7 +32,8 @@ def turns_on_dead_loops(room: RoomContext) -> Iterator[tuple[asyncio.Task[Any], 
     contexts = [context for _, context in entered if context is not None]
     if not contexts:
         return
-    tasks = [one for one in gc.get_referrers(*contexts) if isinstance(one, asyncio.Task)]
+    found: list[Any] = gc.get_referrers(*contexts)
+    tasks: list[asyncio.Task[Any]] = [one for one in found if isinstance(one, asyncio.Task)]
     for held, context in entered:
         mine = [task for task in tasks if _context_of(task) is context]  # tasks may share one
         if not mine or not all(task.done() or task.get_loop().is_closed() for task in mine):

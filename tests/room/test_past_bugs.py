@@ -1094,8 +1094,7 @@ def test_a_drain_lets_other_threads_finish_their_tuples() -> None:
                 room = Greenroom(RecordingBuild())
                 async with room.turn("a"):
                     draining = in_thread(room.drain)
-                    while not room.stats().draining:
-                        await asyncio.sleep(0)
+                    await asyncio.to_thread(until, lambda room=room: room.stats().draining)
                 await asyncio.to_thread(draining.join, PATIENCE)
                 await room.aclose()
         finally:
