@@ -264,8 +264,8 @@ def test_a_discarded_session_leaves_nothing_and_may_begin_again() -> None:
         assert lifecycle.mark_turn_completed(SID, agent=agent) == 1
         assert lifecycle.commit_session_memory(SID) is True
         assert lifecycle.discard_session(SID) is True
-        assert desk().refs == {}
-        assert desk().runtime.stats().actors == 2
+        # The worker that has committed may have discarded it for us, and be about to say so.
+        until(lambda: not desk().refs and desk().runtime.stats().actors == 2)
         assert lifecycle.discard_session(SID) is True
     lifecycle.register_agent(SID, agent)
     assert lifecycle.discard_session(SID) is True
