@@ -637,6 +637,7 @@ def pauses_before_retries(
     for number in range(1, count):
         until(lambda number=number: len(pauses) == number, "a pause")  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
         until(lambda: room.stats().retained == 1, "an agent that is retained")
+        room.snapshot()  # behind that: the timer is set when the handler has ended
         clock.advance(pauses[-1])
     until(lambda: len(pauses) == count, "the last pause")
     until(lambda: room.stats().retained == 1, "an agent that is retained")
