@@ -147,7 +147,7 @@ def test_a_handler_that_returns_is_called_when_the_block_is_left_before_the_drai
 def test_a_handler_that_returns_gets_both_of_two_signals_and_all_that_come_later(
     room_of_a_server: Greenroom, told: list[bool]
 ) -> None:
-    with room_of_a_server.shutdown_on(signal.SIGTERM, deadline=0.0), room_of_a_server.turn("a"):
+    with room_of_a_server.shutdown_on(signal.SIGTERM), room_of_a_server.turn("a"):
         signal.raise_signal(signal.SIGTERM)
         assert told == []
         signal.raise_signal(signal.SIGTERM)
