@@ -314,8 +314,8 @@ class Session(Actor):
         return (*requests, *answers)
 
     def _rest(self, _: None) -> None:
-        """What was under way is over. The card says so only when all that came of it was told: whoever
-        settles waits for what is told, and not for what is about to be."""
+        """What was under way is over. The card says so only when all that came of it was told, because
+        `settle()` waits for what was told, and not for what is about to be."""
         self._state.card.busy = self._state.machine.busy
         if self._context.settling:
             self._context.tell_supervisor(SessionChanged(key=self._state.key))
