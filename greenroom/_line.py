@@ -33,13 +33,17 @@ import pykka
 from greenroom.actors import GreenroomError, NotRecorded, RoomClosed, RuntimeClosed
 from greenroom.actors.runtime._logging import get_log
 from greenroom.actors.runtime._strikes import is_strike
+from greenroom.actors.runtime._threads import LOCAL
+from greenroom.actors.session import Session
 from greenroom.actors.session.slow_work import SlowWork
-from greenroom.messages import BuildHere, OpenSession, WithdrawTurn
+from greenroom.messages import BuildHere, OpenSession, TurnRecorded, WithdrawTurn
 
 if TYPE_CHECKING:
     from greenroom.actors import ActorRef, RoomContext
-    from greenroom.actors.session import Session
-    from greenroom.messages import BeginTurn, EndTurn, Request, TurnGranted
+    from greenroom.actors.runtime._mailbox import Mailbox
+    from greenroom.messages import BeginTurn, EndTurn, RecordTurn, Request, TurnGranted
+
+recorded_now = Session.recorded_now
 
 __all__ = ["CLOSED", "FORKED", "Line", "check_key"]
 
@@ -161,6 +165,45 @@ class Line:
         except Exception as error:
             self._insist(key, session, end, error)
         return None
+
+    def record(self, mailbox: Mailbox, request: RecordTurn) -> int | None:
+        """Have the end of a turn recorded, and its session told. Returns the generation of its session
+        id; `None` if that is not known."""
+        written = self._context.writer.record(request, mailbox)
+        value, error = None, None
+        try:
+            value = written.get()
+        except Exception as failed:
+            if is_strike(failed):
+                raise
+            error = failed
+        generation = mailbox.step(LOCAL.state, recorded_now, (request, value), True)
+        if generation is not None:
+            return generation
+        try:
+            told = TurnRecorded(request=request, value=value, error=error)
+            return cast("int | None", mailbox.ask(told))
+        except pykka.ActorDeadError:
+            return None if error is not None else request.generation
+
+    async def record_async(self, mailbox: Mailbox, request: RecordTurn) -> int | None:
+        """`record()` for a task."""
+        written = self._context.writer.record(request, mailbox)
+        value, error = None, None
+        try:
+            value = await written
+        except Exception as failed:
+            error = failed
+        generation = mailbox.step(LOCAL.state, recorded_now, (request, value))
+        if generation is not None:
+            return generation
+        told = TurnRecorded(request=request, value=value, error=error)
+        answer = mailbox.create_future(told)
+        try:
+            mailbox.deliver(told, answer)
+            return cast("int | None", await answer)
+        except pykka.ActorDeadError:
+            return None if error is not None else request.generation
 
     def insist(self, key: str, end: EndTurn) -> None:
         """Give a turn back whose end was struck, or was not answered."""

@@ -39,7 +39,7 @@ from greenroom.actors.session.holding import (
     held_here,
     innermost,
 )
-from greenroom.messages import BeginTurn, DescribeSession, EndTurn
+from greenroom.messages import BeginTurn, DescribeSession, EndTurn, RecordTurn
 
 if TYPE_CHECKING:
     import asyncio
@@ -214,9 +214,11 @@ class Turn:
         counts = exception_type is None and self._counts
         try:
             if mailbox is not None and self._discarded is None:
-                generation = mailbox.step(LOCAL.state, end_now, (name, counts), True)
-                if generation is not None:
-                    self._ended(generation, counts)
+                ended = mailbox.step(LOCAL.state, end_now, (name, counts), True)
+                if ended is not None:
+                    if isinstance(ended, RecordTurn):
+                        ended = self._room._line.record(mailbox, ended)
+                    self._ended(ended, counts)
                     return
             self._ended(self._room._line.end(self._key, self._end(counts)), counts)
         except BaseException:
@@ -283,9 +285,11 @@ class Turn:
         counts = exception_type is None and self._counts
         try:
             if mailbox is not None and self._discarded is None:
-                generation = mailbox.step(LOCAL.state, end_now, (name, counts))
-                if generation is not None:
-                    self._ended(generation, counts)
+                ended = mailbox.step(LOCAL.state, end_now, (name, counts))
+                if ended is not None:
+                    if isinstance(ended, RecordTurn):
+                        ended = await self._room._line.record_async(mailbox, ended)
+                    self._ended(ended, counts)
                     return
             self._ended(await self._room._line.end_async(self._key, self._end(counts)), counts)
         except BaseException:

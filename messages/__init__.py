@@ -41,7 +41,6 @@ from greenroom.messages._ledger import (
     Recovered,
     RecoverSession,
     RenewConversation,
-    RenewLeases,
     StoreRequest,
 )
 from greenroom.messages._protocol import Notice, Request, message
@@ -68,6 +67,7 @@ from greenroom.messages._session import (
     StartCommit,
     TeardownEnded,
     TurnGranted,
+    TurnRecorded,
     UseSettings,
     WithdrawTurn,
 )
@@ -140,7 +140,6 @@ __all__ = [
     "ReleaseAgent",
     "ReleaseAnswered",
     "RenewConversation",
-    "RenewLeases",
     "RenewSession",
     "Request",
     "RoomStats",
@@ -160,6 +159,7 @@ __all__ = [
     "SweepRoom",
     "TeardownEnded",
     "TurnGranted",
+    "TurnRecorded",
     "UseSettings",
     "WithdrawTurn",
     "message",

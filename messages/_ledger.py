@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, TypeVar
 
-from greenroom.messages._protocol import Notice, Request, message
+from greenroom.messages._protocol import Request, message
 
 __all__ = [
     "CallLedger",
@@ -21,7 +21,6 @@ __all__ = [
     "RecoverSession",
     "Recovered",
     "RenewConversation",
-    "RenewLeases",
     "StoreRequest",
 ]
 
@@ -128,11 +127,6 @@ class CallLedger(StoreRequest[R]):
 @message()
 class CloseBooks(Request[bool]):
     """Write what is to be written, and hand everything over: this room answers for nothing any more."""
-
-
-@message()
-class RenewLeases(Notice):
-    """It is time to tell the other rooms that this one lives."""
 
 
 # What sessions hear.

@@ -38,6 +38,7 @@ __all__ = [
     "StartCommit",
     "TeardownEnded",
     "TurnGranted",
+    "TurnRecorded",
     "UseSettings",
     "WithdrawTurn",
 ]
@@ -113,6 +114,20 @@ class EndTurn(Request[int | None]):
     insists: bool = False
     """It is told and not asked, for the session did not manage to answer it. It may have ended the turn
     all the same."""
+
+
+@message()
+class TurnRecorded(Request[int | None]):
+    """The caller of a turn has had its end recorded, or could not. Answered with the generation of its
+    session id."""
+
+    request: Any
+    """The `RecordTurn` that the session has given it."""
+
+    value: Any = None
+    """What was seen of the transcript. `None`: the turn is lost, or there was an error."""
+
+    error: BaseException | None = None
 
 
 @message()

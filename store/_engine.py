@@ -231,14 +231,19 @@ class Engine:
 
     def begin(self, connection: PoolProxiedConnection, durability: str | None) -> None:
         """Begin a transaction that writes."""
-        wanted = self.durability if durability is None else check_durability(durability)
+        self.make_durable(connection, durability)
         driver: Any = connection.dbapi_connection
+        driver.execute(self._begin)
+
+    def make_durable(self, connection: PoolProxiedConnection, durability: str | None) -> None:
+        """Have commits of a connection wait for the disk, or not."""
+        wanted = self.durability if durability is None else check_durability(durability)
         # It belongs to the connection, and SQLite cannot set it within a transaction.
         setting = self._durable[wanted]
         if connection.info.get("durable") != setting:
+            driver: Any = connection.dbapi_connection
             driver.execute(setting)
             connection.info["durable"] = setting
-        driver.execute(self._begin)
 
     def check_file(self) -> None:
         """A file that was deleted or replaced can still be written to, and nobody would ever read it."""

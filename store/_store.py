@@ -27,16 +27,18 @@ from greenroom.store._maintenance import Maintenance
 from greenroom.store._own_writes import OwnWrites
 from greenroom.store._peek import Peeker
 from greenroom.store._pending import Threads, soon
+from greenroom.store._record import Recorder
 from greenroom.store._rows import Message
 from greenroom.store._schema import upgrade
 from greenroom.store._tables import messages, sessions
 from greenroom.store._transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from sqlalchemy.pool import PoolProxiedConnection
 
+    from greenroom.store._record import Ended
     from greenroom.store._rows import Fence, SessionRow
 
 __all__ = ["Store", "open_store"]
@@ -98,6 +100,7 @@ class Store(Maintenance):
             self._own_writes_done = OwnWrites()
             upgrade(self._engine)
             self._peeker = Peeker(self._engine)
+            self._recorder = Recorder(self._engine)
             self._threads = Threads()
             _stores.add(self)
         except BaseException:
@@ -332,6 +335,18 @@ class Store(Maintenance):
             yield ledger
             ledger._check()
             connection.commit()
+
+    def record(
+        self, turns: Sequence[Ended], *, owner: str, durability: str | None = None
+    ) -> dict[str, int]:
+        """Complete turns of different sessions in a transaction of their own, as
+        `Transaction.complete()` does: session id, epoch, generation and linger of each. The version of
+        each transcript whose lease was good."""
+        return self._recorder.record(turns, owner, durability)
+
+    def interrupt(self, owner: str) -> None:
+        """Have a `record()` of this owner's that is running fail. It may have happened all the same."""
+        self._recorder.interrupt(owner)
 
     # The end
 

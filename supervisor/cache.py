@@ -34,7 +34,6 @@ from greenroom.actors.session._session_state import SessionState
 from greenroom.actors.session.card import Card, cached_keys
 from greenroom.actors.session.policy import Policy
 from greenroom.messages import Call, DrainReport, RoomStats, SweepRoom
-from greenroom.supervisor._deliver import deliver
 from greenroom.supervisor._meter import give_back
 from greenroom.supervisor._state import SupervisorState
 from greenroom.supervisor.announcer import Announcer
@@ -153,7 +152,7 @@ class CacheSupervisor(Actor):
         context = self._context
         context.hits = self._listeners.hear_of_hits
         context.weighing = self._bounds.budget is not None or context.policy.weigh is not None
-        told = context.hits or context.weighing or context.draining or context.books is not None
+        told = context.hits or context.weighing or context.draining
         context.warm = None if told else self.runtime.tick
 
     def on_child_failed(self, failure: messages.ChildFailed) -> None:
@@ -331,7 +330,7 @@ class CacheSupervisor(Actor):
         if new.session_ttl is not None and old.session_ttl is None:
             self._bounds.watch_expiry()
         if new.lease_ttl != old.lease_ttl and context.writer is not None:
-            deliver(context.writer, messages.RenewLeases())
+            context.writer.beat()
         logger.info("The policy is now %s", new)
         self._look()
         if self._bounds.sweep_idle():

@@ -38,7 +38,8 @@ class RootSupervisor(Actor):
         supervisor = self.start_child(CacheSupervisor, self._context, self._meter)
         self._context.supervisor = supervisor
         if self._context.books is not None:
-            self._context.writer = self.start_child(StoreWriter, self._context)
+            self._context.writer = StoreWriter(self._context)
+            self._context.writer.beat()
             if self._context.books.ledger:
                 self.start_child(Recovery, self._context)
         return supervisor

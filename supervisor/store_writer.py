@@ -1,55 +1,58 @@
 """The store writer: whoever wants something written to the store asks it.
 
-Sessions finish when they like; the store writer writes for all who have asked since it last wrote, in
-one transaction (group commit). No lock and no timer decide who goes together: while one transaction is
-being written, on a worker, requests wait in the store writer's list; when it is done, the list is the
-next one. One session that finishes alone waits for one write; sixty-four that finish together wait for
-two.
+It writes for all who have asked since it last wrote, in one transaction (group commit), with a pen
+(`greenroom.actors.runtime._pen`). A turn that ends on a thread is written by that thread, if nobody
+writes. What actors ask, a worker writes.
 
-    session ── RecordTurn ──> writer ── everything that is on the list ──> worker: one transaction
-    session <── the answer ── writer <── written() ───────────────────────┘
+    caller  ── record(RecordTurn) ─> the line ── everything on it ──> one transaction, on this thread
+    session ── ask(EnterStore) ────> the line ── everything on it ──> one transaction, on a worker
 
-Order: the list is in order of asking, and a transaction keeps that order for each session id.
+Order: the line is in order of asking, and a transaction keeps that order for each session id.
 
 What if the write fails? If the store cannot be reached, everybody on it is told so, and decides. If it
-was something else, one bad request must not spoil the others': each is tried by itself. What if the
-writer crashes? The list, what is being written and those who wait are handed over; the answer of a write
-that is under way comes to the next incarnation.
+was something else, one bad request must not spoil the others': each is tried by itself.
 
-What if a write takes too long? Whoever waits for it is told that it failed. It may still happen, when
-nobody expects it any more, and undo what was written since: so nothing else is written for the session
-ids in it until it has come back. Whoever asks meanwhile is refused, as if the store were away for them.
+What if a write takes too long? A caller's is interrupted after half of `store_timeout`, where the store
+can do that; else callers write nothing. After that workers write, until a beat has reached the store. A
+write that has not come back after `store_timeout` is given up: whoever waits for it is told that it
+failed. It may still happen, when nobody expects it any more, and undo what was written since: so
+nothing else is written for the session ids in it until it has come back. Whoever asks meanwhile is
+refused, as if the store were away for them.
 
-`WriteQueue` decides all that: who goes into a transaction, and what its end means for them. The actor
-around it has transactions written, and answers.
+What if it happens twice? A write that a signal has ended is written again. Each request names its owner
+and its epoch, and says how things are to be, so that the second time changes nothing.
 
-The store writer also says that the room lives (`Beat`), three times for every `lease_ttl`: through its
-own mailbox, a worker and the store, so that a process that is stopped, or in which nothing moves any
-more, stops saying so. Nothing is taken from the store by a room that has not said so for that long.
+The store writer also says that the room lives (`Beat`), three times for every `lease_ttl`: through a
+worker and the store, so that a process that is stopped, or in which nothing moves any more, stops saying
+so. Nothing is taken from the store by a room that has not said so for that long.
+
+It is no actor: who holds the pen changes what it knows, and nobody else.
 """
 
 from __future__ import annotations
 
-import functools
-from collections import deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pykka
 
-from greenroom.actors import Actor, Reply, RoomClosed, WorkNotBegun, WorkTimedOut
+from greenroom.actors import RoomClosed, WorkTimedOut
 from greenroom.actors.ledger.bookkeeping import Beat
+from greenroom.actors.runtime._calls import describe
 from greenroom.actors.runtime._logging import get_log
-from greenroom.actors.runtime._saving import Saved, put_back, take_down
-from greenroom.messages import Call, CloseBooks, RenewLeases
+from greenroom.actors.runtime._loops import running_loop
+from greenroom.actors.runtime._pen import Pen
+from greenroom.actors.runtime._threads import LOCAL
+from greenroom.messages import Answered, CloseBooks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from greenroom.actors import Future, Timer
     from greenroom.actors.ledger.bookkeeping import Bookkeeping
+    from greenroom.actors.runtime._mailbox import Mailbox
+    from greenroom.actors.runtime._pen import Hand
     from greenroom.actors.session.context import RoomContext
-    from greenroom.messages import StoreRequest
+    from greenroom.messages import RecordTurn
 
 __all__ = ["StoreWriter"]
 
@@ -58,32 +61,34 @@ logger = get_log("greenroom.supervisor")
 LANE = "store"
 
 HANGS = "a write to the store for this session hangs, and nothing else is written for it meanwhile"
+CLOSED = "the room is closed, and writes nothing to the store any more"
 
 MOST_AT_ONCE = 256
 """How many requests one transaction takes."""
 
-Entry = tuple[Any, Reply | None]
-"""A request, and who is to be answered. A `Beat` is nobody's."""
+
+class Entry(NamedTuple):
+    """Something to be written."""
+
+    request: Any
+    answer: Future[Any]
+    session: Mailbox | None = None
+    """Who is told if it is given up, because the caller who would tell it may be stuck in it."""
+
+    @property
+    def session_id(self) -> str:
+        """The session id that it is about. Empty: it is about none."""
+        return getattr(self.request, "session_id", "")
 
 
 @dataclass(slots=True, eq=False)
-class WriteQueue:
-    """What waits to be written, what is being written, and what hangs. It decides and does nothing, and
-    outlives a crash of the store writer."""
+class Health:
+    """What the last writes have shown. Whoever holds the pen changes it."""
 
-    waiting: deque[Entry] = field(default_factory=deque[Entry])
     singly: int = 0
     """How many of those that wait are to be written by themselves: together they failed."""
 
-    writing: list[Entry] | None = None
-    number: int = 0
-    """Of the transaction that is being written."""
-
-    hanging: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
-    """Transactions that were given up and have not come back, and the session ids in them."""
-
-    closed: bool = False
-    beat_due: bool = False
+    beat_due: bool = True
     """It is time to say that the room lives."""
 
     beaten: bool = True
@@ -92,190 +97,200 @@ class WriteQueue:
     beaten_at: float | None = None
     """When the last beat that reached it was sent on its way."""
 
-    def add(self, request: Any, reply: Reply | None) -> bool:
-        """Put a request on the list. False: a write for the same session hangs."""
-        session_id = getattr(request, "session_id", "")
-        if session_id and any(session_id in held for held in self.hanging.values()):
-            return False
-        self.waiting.append((request, reply))
-        return True
-
-    def next_transaction(self, now: float, ttl: float) -> list[Entry]:
-        """What is written next. Nothing: nobody waits, or a transaction is being written."""
-        if self.writing is not None or not (self.waiting or self.beat_due):
-            return []
-        entries: list[Entry] = []
-        if self.beat_due or self.beaten_at is None or now - self.beaten_at > ttl / 3:
-            self.beat_due = False
-            entries.append((Beat(ttl), None))
-        if not self.singly:
-            most = min(MOST_AT_ONCE, len(self.waiting))
-            entries += [self.waiting.popleft() for _ in range(most)]
-        elif not entries:
-            self.singly -= 1
-            entries.append(self.waiting.popleft())
-        self.writing = entries
-        self.number += 1
-        return entries
-
-    def written(self, number: int, error: BaseException | None) -> list[Entry]:
-        """A transaction was written, or could not be, or is given up and may still be written. Returns
-        those who are told so: nobody, if that was known, or if they are tried once more."""
-        entries = self.writing
-        if self.hanging.pop(number, None) is not None or number != self.number or entries is None:
-            return []  # it was given up before, and its outcome is nobody's
-        self.writing = None
-        if error is not None and len(entries) > 1 and not _away(error):
-            logger.warning(
-                "%s requests to the store failed together, and are tried singly", len(entries)
-            )
-            self.waiting.extendleft(reversed(entries))
-            self.singly = len(entries)
-            return []
-        if isinstance(error, WorkTimedOut) and not isinstance(error, WorkNotBegun):
-            self.hanging[number] = frozenset(
-                getattr(request, "session_id", "") for request, _ in entries
-            )
-            waiting, self.waiting = self.waiting, deque()
-            entries += [entry for entry in waiting if not self.add(*entry)]
-        return entries
+    callers_write: bool = False
+    """Whether the store has answered in time since it last did not."""
 
 
-class StoreWriter(Actor):
+class StoreWriter:
     """Writes to the store, for all sessions of a room."""
 
-    def __init__(self, context: RoomContext, queue: WriteQueue | None = None) -> None:
-        """Begin, or go on with what another incarnation left."""
-        super().__init__()
+    def __init__(self, context: RoomContext) -> None:
         assert context.books is not None
         self._context = context
+        self._runtime = context.runtime
         self._books: Bookkeeping = context.books
-        self._queue = WriteQueue() if queue is None else queue
+        self._health = Health()
+        self._pen = Pen(context.runtime, self, LANE)
+        self._hanging: dict[Hand[Entry], frozenset[str]] = {}
+        """Writes that were given up and have not come back, and the session ids in them."""
+        self._closing: Entry | None = None
+        """The last that is written."""
         self._beater: Timer | None = None
 
-    def hand_over(self) -> WriteQueue:
-        """Everything."""
-        return self._queue
+    def __str__(self) -> str:
+        return "StoreWriter"
 
-    can_restore = True
+    # Asking.
 
-    def save(self) -> tuple[Timer | None, Saved]:
-        """Everything that a message may change."""
-        queue = self._queue
-        return self._beater, take_down((queue, queue.waiting, queue.hanging))
+    def ask(self, request: Any, *, block: bool = True, timeout: float | None = None) -> Any:
+        """Have something written: its answer, or with `block=False` a future of that. In a handler, it
+        is asked when that has returned."""
+        answer = self._runtime.create_future(f"{self} to answer {describe(request)}")
+        self._runtime.send(self._put, Entry(request, answer))
+        return answer.get(timeout=timeout) if block else answer
 
-    def restore(self, saved: tuple[Timer | None, Saved]) -> None:
-        """Put it back."""
-        self._beater, then = saved
-        put_back(then)
-
-    def on_dropped(self, dropped: Any, exception: BaseException) -> None:
-        """Take a transaction whose end cannot be handled for one that failed."""
-        if isinstance(dropped, Call):
-            number: Any = dropped.args[0]
-            self._refuse(self._queue.written(number, exception), exception)
-
-    def on_start(self) -> None:
-        """Say that the room lives, and go on saying so."""
-        if self._books.ledger:
-            self.on_renew_leases(RenewLeases())
-        self._write_next()
-
-    def on_store_request(self, request: StoreRequest[Any]) -> None:
-        """Write it with the next transaction."""
-        reply = self.defer_reply()
-        if self._queue.closed:
-            reply.set_exception(
-                RoomClosed("the room is closed, and writes nothing to the store any more")
-            )
-        elif not self._books.ledger:
-            self._look(request, reply)
-        elif self._queue.add(request, reply):
-            self._write_next()
+    def _put(self, entry: Entry) -> None:
+        """May be called twice, behind a strike."""
+        if not self._books.ledger:
+            self._answer_without_ledger(entry)
+        elif self._closing not in (None, entry):
+            again = isinstance(entry.request, CloseBooks)
+            entry.answer._offer((True, None) if again else _failure(RoomClosed(CLOSED)))
         else:
-            reply.set_exception(StoreHangs(HANGS))
+            if isinstance(entry.request, CloseBooks):
+                self._closing = entry
+            self._pen.line.append(entry)
+            self._have_written()
 
-    def _look(self, request: Any, reply: Reply) -> None:
-        """Without a ledger there is nothing to write, and no order to keep."""
-
-        self._submit(self._books.answer, request).on_done(reply.pass_on)
-
-    def _submit(self, call: Callable[..., Any], *args: Any) -> Future[Any]:
+    def _answer_without_ledger(self, entry: Entry) -> None:
+        """There is nothing to write, and no order to keep."""
+        if isinstance(entry.request, CloseBooks):
+            entry.answer._offer((True, None))
+            return
         timeout = self._context.policy.store_timeout
-        return self.runtime.submit(call, *args, timeout=timeout, name="store", lane=LANE)
+        looked = self._runtime.submit(
+            self._books.answer, entry.request, timeout=timeout, name=LANE, lane=LANE
+        )
+        looked.on_done(lambda done: entry.answer._offer(done._outcome))  # type: ignore[arg-type]
 
-    def on_close_books(self, message: CloseBooks) -> None:
-        """Write what waits, and then nothing any more."""
-        reply = self.defer_reply()
-        if self._queue.closed or not self._books.ledger:
-            reply.set(True)
+    def record(self, request: RecordTurn, session: Mailbox) -> Future[Any]:
+        """Write the end of a turn, whose caller waits for that. To be called outside of handlers."""
+        answer = session.create_future(request)
+        if self._closing is not None:
+            answer.set_exception(RoomClosed(CLOSED))
+            return answer
+        self._pen.line.append(Entry(request, answer, session))
+        if self._caller_writes():
+            self._pen.timeout = self._context.policy.store_timeout
+            self._pen.write_here()
         else:
-            self._queue.add(message, reply)
-            self._write_next()
-            self._queue.closed = True
+            self._have_written()
+        return answer
 
-    def on_renew_leases(self, message: RenewLeases) -> None:
-        """Say that the room lives, and set the time for the next time."""
+    def _caller_writes(self) -> bool:
+        if not self._health.callers_write or self._hanging or LOCAL.state.driving:
+            return False
+        if self._runtime.simulated:
+            return self._runtime.random.random() < 0.5
+        return running_loop() is None
+
+    def _have_written(self) -> None:
+        self._pen.timeout = self._context.policy.store_timeout
+        self._pen.have_written()
+
+    # Beats.
+
+    def beat(self) -> None:
+        """Say that the room lives, now and again and again. In a handler: when that has returned."""
+        self._runtime.send(_beat, weakref.ref(self))
+
+    def _beat(self) -> None:
         if self._beater is not None:
             self._beater.cancel()
         self._beater = None
-        if not self._queue.closed:
-            self._beater = self.call_later(self._context.policy.lease_ttl / 3, message)
-            self._queue.beat_due = True
-            self._write_next()
+        if self._closing is None and self._books.ledger and not self._runtime._closed:
+            pause = self._context.policy.lease_ttl / 3
+            self._beater = self._runtime.call_later(pause, _beat, weakref.ref(self))
+            self._health.beat_due = True
+            self._have_written()
 
-    # Transactions.
+    # What the pen asks: see `Scribe`.
 
-    def _write_next(self) -> None:
-        now = self.runtime.clock()
-        entries = self._queue.next_transaction(now, self._context.policy.lease_ttl)
-        if not entries:
+    def choose(self, hand: Hand[Entry], waiting: int) -> int:
+        """Choose what is written now, and whether it begins with a beat."""
+        health, ttl = self._health, self._context.policy.lease_ttl
+        now, since = self._runtime.clock(), health.beaten_at
+        if health.beat_due or since is None or now - since > ttl / 3:
+            health.beat_due = False
+            hand.extra = Beat(ttl)
+        if health.singly:
+            return 0 if hand.extra is not None else 1
+        return min(waiting, MOST_AT_ONCE)
+
+    def put_back(self, hand: Hand[Entry]) -> None:
+        """It is chosen once more."""
+        self._health.beat_due |= hand.extra is not None
+
+    def wants(self) -> bool:
+        """Whether a beat is due."""
+        return self._health.beat_due and self._closing is None
+
+    def write(self, hand: Hand[Entry]) -> list[Any]:
+        """One transaction."""
+        if self._hanging:
+            self._refuse_what_hangs(hand)
+        requests = [entry.request for entry in hand.entries]
+        if hand.extra is not None:
+            requests.insert(0, hand.extra)
+        return self._books.write(requests) if requests else []
+
+    def _refuse_what_hangs(self, hand: Hand[Entry]) -> None:
+        held: frozenset[str] = frozenset().union(*list(self._hanging.values())) - {""}
+        for entry in hand.entries:
+            if entry.session_id in held:
+                entry.answer._offer(_failure(StoreHangs(HANGS)))
+        hand.entries = [entry for entry in hand.entries if entry.session_id not in held]
+
+    def tell(self, hand: Hand[Entry]) -> bool:
+        """The usual case."""
+        if hand.extra is not None or self._health.singly:
+            return False
+        for entry, result in zip(hand.entries, hand.results, strict=True):
+            entry.answer._offer((result, None))
+        return True
+
+    def end(self, hand: Hand[Entry]) -> None:
+        """All cases."""
+        error, health = hand.error, self._health
+        if hand.given_up and isinstance(error, WorkTimedOut):
+            self._hanging[hand] = frozenset(entry.session_id for entry in hand.entries)
+        together = len(hand.entries) + (hand.extra is not None) > 1
+        if error is not None and _away(error):
+            health.callers_write = False
+        elif error is not None and not hand.given_up and together:
+            self._try_singly(hand)
             return
-        tell = functools.partial(self._tell_written, self._queue.number, now)
-        # It tells by itself how it ended, in time or late. The future only tells that it is stuck, or
-        # was never begun.
-        work = functools.partial(_write, self._books, [request for request, _ in entries], tell)
-        self._submit(work).on_done(functools.partial(_look_whether_stuck, tell))
+        if health.singly and hand.entries:
+            health.singly -= 1
+        results = list(hand.results or ())
+        if hand.extra is not None:
+            self._beaten(hand, lived=bool(results and results.pop(0)))
+        for at, entry in enumerate(hand.entries):
+            entry.answer._offer((results[at], None) if error is None else _failure(error))
+            if hand.given_up and entry.session is not None:
+                _tell(entry.session, Answered(request=entry.request, error=error))
 
-    def _tell_written(
-        self, number: int, asked: float, results: list[Any] | None, error: BaseException | None
-    ) -> None:
-        """On a worker: have that handled here, or by the incarnation that is here then."""
-        try:
-            self.actor_ref.tell(Call(self.written, number, asked, results, error))
-        except pykka.ActorDeadError:
-            pass  # the room is closed
+    def _try_singly(self, hand: Hand[Entry]) -> None:
+        logger.warning(
+            "%s requests to the store failed together, and are tried singly",
+            len(hand.entries) + (hand.extra is not None),
+        )
+        self._health.singly = len(hand.entries)
+        self._health.beat_due |= hand.extra is not None
+        self._pen.line[:0] = hand.entries
 
-    def written(
-        self, number: int, asked: float, results: list[Any] | None, error: BaseException | None
-    ) -> None:
-        """A transaction that was sent on its way at that time is over, or is given up."""
-        entries = self._queue.written(number, error)
+    def came_back(self, hand: Hand[Entry]) -> None:
+        """Its sessions may be written again."""
+        self._hanging.pop(hand, None)
+
+    def interrupt(self) -> None:
+        """A caller has been writing for half of `store_timeout`."""
+        self._books.interrupt()
+
+    def _beaten(self, hand: Hand[Entry], *, lived: bool) -> None:
+        health, error = self._health, hand.error
         if error is not None:
-            self._refuse(entries, error)
-        else:
-            for (_, reply), result in zip(entries, results or (), strict=False):
-                if reply is not None:
-                    reply.set(result)
-                else:
-                    self._queue.beaten_at = asked
-                    self._say_reached(lived=result)
-        self._write_next()
-
-    def _say_reached(self, *, lived: bool) -> None:
-        if not self._queue.beaten:
+            if health.beaten:
+                logger.warning("The store cannot be reached: %s: %s", type(error).__name__, error)
+            health.beaten = False
+            return
+        health.beaten_at = hand.since
+        health.callers_write = self._books.can_interrupt
+        if not health.beaten:
             logger.warning("The store can be reached again")
             if not lived:
                 logger.warning("Other rooms may have taken this one for dead, and its sessions over")
-        self._queue.beaten = True
-
-    def _refuse(self, entries: list[Entry], error: BaseException) -> None:
-        for _, reply in entries:
-            if reply is not None:
-                reply.set_exception(error)
-            elif self._queue.beaten:
-                self._queue.beaten = False
-                logger.warning("The store cannot be reached: %s: %s", type(error).__name__, error)
+        health.beaten = True
 
 
 class StoreHangs(Exception):
@@ -284,19 +299,21 @@ class StoreHangs(Exception):
     temporary = True
 
 
-def _write(books: Bookkeeping, requests: list[Any], tell: Callable[..., None]) -> None:
-    """Write, on a worker, and tell the store writer."""
+def _failure(error: BaseException) -> tuple[None, Any]:
+    return None, (type(error), error, error.__traceback__)
+
+
+def _tell(session: Mailbox, message: Any) -> None:
     try:
-        results = books.write(requests)
-    except BaseException as error:
-        tell(None, error)
-    else:
-        tell(results, None)
+        session.deliver(message)
+    except pykka.ActorDeadError:
+        pass
 
 
-def _look_whether_stuck(tell: Callable[..., None], done: Future[Any]) -> None:
-    if done.failure is not None:
-        tell(None, done.failure)
+def _beat(writer: weakref.ref[StoreWriter]) -> None:
+    there = writer()
+    if there is not None:
+        there._beat()
 
 
 def _away(error: BaseException) -> bool:

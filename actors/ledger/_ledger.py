@@ -57,6 +57,7 @@ from greenroom.messages import (
     RenewConversation,
     SessionRecovered,
     StoreFailure,
+    TurnRecorded,
 )
 
 if TYPE_CHECKING:
@@ -190,19 +191,37 @@ class Ledger:
         place = self._state.machine.place
         if place is not Place.IDLE and place is not Place.LEAVING:
             return False
-        if self._verdict_at_once(turn) is not Entry.FRESH:
+        if self._verdict_at_once(turn.session_id) is not Entry.FRESH:
             return False
         self._watch_lease(self._id_of(turn))
         return True
 
-    def _id_of(self, turn: BeginTurn) -> str:
+    def enters_now(self, named: str | None) -> bool:
+        """The same for a warm step, which sets no timer: there must be one already that sees in time
+        whether the hold is to last."""
+        if not self._books.ledger:
+            return self._verdict_at_once(named) is Entry.FRESH
+        known, soon = self._known, self._now() + self._linger() / 4
+        account = self._accounts.get(self._named(named))
+        if account is None or known.timer is None or known.look_at > soon:
+            return False
+        if self._verdict_at_once(named) is not Entry.FRESH:
+            return False
+        account.pin_at = soon
+        return True
+
+    def _id_of(self, turn: object) -> str:
         """The session id of the turn at the place; or, of one that comes and names none, a guess."""
         return self._state.machine.id_of(turn, self._state.key)
 
-    def _verdict_at_once(self, turn: BeginTurn) -> Entry | None:
-        """What the store would say, if that can be told without waiting for it."""
-        books, session_id = self._books, self._id_of(turn)
-        guessed = books.remembers and turn.session_id is None
+    def _named(self, named: str | None) -> str:
+        return named or self._state.machine.conversation or self._state.key
+
+    def _verdict_at_once(self, named: str | None) -> Entry | None:
+        """What the store would say of a turn that names this session id or none, if that can be told
+        without waiting for it."""
+        books, session_id = self._books, self._named(named)
+        guessed = books.remembers and named is None
         if guessed and self._state.machine.conversation is None:
             return None
         if books.ledger and not self._accounts.holds(session_id, self._now(), self._linger()):
@@ -229,7 +248,7 @@ class Ledger:
     def enter(self, effect: effects_of.Enter) -> Effects:
         """Ask the store whether this turn may begin, unless that is known."""
         session_id = self._id_of(effect.turn)
-        verdict = self._verdict_at_once(effect.turn)
+        verdict = self._verdict_at_once(effect.turn.session_id)
         if verdict is None:
             self._known.enter_at = NEVER
             return [self._accounts.enter(session_id, self._home_beside(session_id))]
@@ -288,7 +307,7 @@ class Ledger:
 
     # A turn has ended.
 
-    def ends_at_once(self, turn: BeginTurn) -> bool:
+    def ends_at_once(self, turn: object) -> bool:
         """Whether there is nothing to record, and a peek tells what the agent knows now."""
         if self._books.ledger or turn is not self._state.machine.turn:
             return False
@@ -297,6 +316,32 @@ class Ledger:
         if seen is not None and remembered is not None:
             remembered.remember(session_id, seen)
         return seen is not None
+
+    def record_now(self, turn: object, completed: bool) -> RecordTurn | None:
+        """End a turn that is running, and return what its caller has the store told. `None`: it takes
+        more than that."""
+        account = self._accounts.in_use(self._state.machine)
+        if account is None:
+            return None
+        request = account.record(turn, completed=completed, now=self._now(), linger=self._linger())
+        return request if self._state.machine.record_now(turn, completed) else None
+
+    def recorded_now(self, request: RecordTurn, seen: TranscriptVersion) -> int | None:
+        """The store knows of the end of the turn, and there is nothing else to do. Returns the
+        generation of its session id. `None`: it takes more than that."""
+        accounts, machine, remembered = self._accounts, self._state.machine, self._remembered()
+        account = accounts.get(request.session_id, request.epoch)
+        if account is None or remembered is None or len(accounts.by_id) > 1 or accounts.asked:
+            return None
+        if not self._waits(request.turn):
+            return None
+        # Again does no harm, should it take more.
+        remembered.remember(request.session_id, seen)
+        account.told(request)
+        token = account.generation
+        if not machine.recorded_now(request.turn, request.session_id, token, account.epoch):
+            return None
+        return token
 
     def record(self, effect: effects_of.Record) -> Effects:
         """Have the store told that a turn has ended."""
@@ -311,7 +356,7 @@ class Ledger:
         self._actor.actor_ref.tell(Answered(request=request))
         return []
 
-    def recorded(self, message: Answered) -> Effects:
+    def recorded(self, message: Answered | TurnRecorded) -> Effects:
         """The store was told that a turn has ended, or could not be, or says that it is lost."""
         request: RecordTurn = message.request
         session_id, waits = request.session_id, self._waits(request.turn)

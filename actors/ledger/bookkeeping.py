@@ -13,10 +13,12 @@ For the ledger and for ownership, which are left out where it is missing:
 To remember which conversation of a key is current: `conversation(key)`, its session id; and `renew` in
 transactions. Without them, the session remembers it while it lasts.
 
-And some that make it better, where they are there: `peek(session_id)`, a look at the version that never
-waits; `own_writes(session_id)` and `own_writes_done(session_id)`, how many versions this very object is
-adding or has added. `greenroom.store` has all of it. What agents get of it, and what that asks of it in
-turn, is in `_bound_store`.
+And some that make it better, where they are there: `record(turns, owner=…, durability=…)`, what
+`complete` does, for several sessions in a transaction of its own; `interrupt(owner)`, so that a caller
+may write, too; `peek(session_id)`, a look at the version that never waits; `own_writes(session_id)` and
+`own_writes_done(session_id)`, how many versions this very object is adding or has added.
+`greenroom.store` has all of it. What agents get of it, and what that asks of it in turn, is in
+`_bound_store`.
 
 Only `peek()` is called by actors in their handlers. The rest may be slow, and runs on workers.
 """
@@ -88,7 +90,18 @@ class Beat:
 class Bookkeeping:
     """A store, as a room uses it."""
 
-    __slots__ = ("_begun", "_durability", "_finished", "_peek", "ledger", "owner", "remembers", "store")
+    __slots__ = (
+        "_begun",
+        "_durability",
+        "_finished",
+        "_interrupt",
+        "_peek",
+        "_record_all",
+        "ledger",
+        "owner",
+        "remembers",
+        "store",
+    )
 
     def __init__(self, store: Any, *, durability: str = "full") -> None:
         if not callable(getattr(store, "session", None)):
@@ -109,6 +122,8 @@ class Bookkeeping:
         self._peek: Callable[[str], tuple[int, bool] | None] | None = (
             store.peek if getattr(store, "can_peek", False) else None
         )
+        self._record_all: Callable[..., dict[str, int]] | None = getattr(store, "record", None)
+        self._interrupt: Callable[[str], object] | None = getattr(store, "interrupt", None)
         self._begun: Callable[[str], int] = getattr(store, "own_writes", _none)
         self._finished: Callable[[str], int] = getattr(store, "own_writes_done", _none)
 
@@ -171,8 +186,20 @@ class Bookkeeping:
             # so does that another one is current.
             return Entered(home=home, conversation=current)
 
+    @property
+    def can_interrupt(self) -> bool:
+        """Whether a write that is under way can be ended."""
+        return self._interrupt is not None
+
+    def interrupt(self) -> None:
+        """Have what is being recorded fail."""
+        if self._interrupt is not None:
+            self._interrupt(self.owner)
+
     def write(self, requests: Sequence[Any]) -> list[Any]:
         """Do all of this in one transaction, in order of sessions, and for each session in order."""
+        if self._record_all is not None and _are_ends(requests):
+            return self._write_ends(self._record_all, requests)
         order = sorted(range(len(requests)), key=lambda at: _order(requests[at]))
         results: list[Any] = [None] * len(requests)
         with self.store.transaction(durability=self._durability) as ledger:
@@ -182,6 +209,19 @@ class Bookkeeping:
             if isinstance(request, EnterStore) and request.home is not None:
                 results[at] = replace(results[at], home=self._read_home(request.home))
         return results
+
+    def _write_ends(
+        self, record: Callable[..., dict[str, int]], requests: Sequence[RecordTurn]
+    ) -> list[TranscriptVersion | None]:
+        finished = [self._finished(request.session_id) for request in requests]
+        turns = [(r.session_id, r.epoch, r.generation, r.linger) for r in requests]
+        versions = record(turns, owner=self.owner, durability=self._durability)
+        return [
+            self._seen(request.session_id, versions[request.session_id], False, done)
+            if request.session_id in versions
+            else None
+            for request, done in zip(requests, finished, strict=True)
+        ]
 
     def _read_home(self, session_id: str | None) -> TranscriptVersion | None:
         try:
@@ -229,6 +269,13 @@ class Bookkeeping:
         if not lived and hasattr(ledger, "forget_rooms"):
             ledger.forget_rooms(LONG_DEAD)
         return lived
+
+
+def _are_ends(requests: Sequence[Any]) -> bool:
+    """Whether all of these are completed turns, of different sessions."""
+    if not all(type(request) is RecordTurn and request.generation is not None for request in requests):
+        return False
+    return len(requests) == 1 or len({request.session_id for request in requests}) == len(requests)
 
 
 def _order(request: Any) -> tuple[int, str]:

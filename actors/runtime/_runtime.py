@@ -217,6 +217,13 @@ class Runtime:
     def fault_point(self, name: str) -> None:
         """Mark a place where a simulation may make things fail. Here it does nothing."""
 
+    def let_others_run(self) -> None:
+        """Mark a place where a simulation may let others run. Here they do so anyway."""
+
+    def create_future(self, awaited: str) -> Future[Any]:
+        """Make a future that somebody sets from outside of any actor."""
+        return Future()
+
     def stats(self) -> RuntimeStats:
         """Tell what is going on, and what has been."""
         started = self._started.total

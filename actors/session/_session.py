@@ -79,6 +79,7 @@ from greenroom.messages import (
     StartCommit,
     TeardownEnded,
     TurnGranted,
+    TurnRecorded,
     UseSettings,
     WithdrawTurn,
 )
@@ -86,6 +87,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from greenroom.actors.ledger.coherence import TranscriptVersion
     from greenroom.actors.runtime._mailbox import Mailbox
     from greenroom.actors.session.card import Card
     from greenroom.actors.session.context import RoomContext
@@ -404,7 +406,12 @@ class Session(Actor):
             return None
         number = tick()
         signature, session_id, _ = asked
-        if not state.machine.begin_now(asked, signature):
+        machine = state.machine
+        if state.ledger is not None and (
+            machine.place is not Place.IDLE or not self._ledger_there_is().enters_now(session_id)
+        ):
+            return None
+        if not machine.begin_now(asked, signature):
             return None
         card = state.card
         agent = state.here.agent
@@ -415,22 +422,51 @@ class Session(Actor):
         card.hits += 1
         return agent
 
-    def end_now(self, given_back: tuple[object, bool]) -> int | None:
-        """End a turn, and return the generation. `None`: it takes more than that."""
+    def end_now(self, given_back: tuple[object, bool]) -> int | RecordTurn | None:
+        """End a turn, and return the generation; or, with a ledger, what its caller is to have recorded.
+        `None`: it takes more than that."""
         state, context = self._state, self._context
         machine, card, tick = state.machine, state.card, context.warm
         if card.owes is not None or tick is None:
             return None
+        name, completed = given_back
+        books = context.books
+        if books is not None:
+            ledger = self._ledger_there_is()
+            if books.ledger:
+                return ledger.record_now(name, completed)
+            if not ledger.ends_at_once(name):
+                return None
         clock = context.runtime.clock
         now = clock()
         number = now if tick is clock else tick()
-        name, completed = given_back
         generation = machine.end_now(name, completed)
         if generation is None:
             return None
         card.used = number
         card.idle_since = now
         card.dirty = generation > machine.generations.committed
+        card.in_turn = False
+        return generation
+
+    def recorded_now(self, written: tuple[RecordTurn, TranscriptVersion | None]) -> int | None:
+        """The end of a turn is recorded. Returns the generation of its session id. `None`: it takes more
+        than that."""
+        state, context = self._state, self._context
+        card, tick = state.card, context.warm
+        request, seen = written
+        if seen is None or card.owes is not None or card.unrecorded or tick is None:
+            return None
+        clock = context.runtime.clock
+        now = clock()
+        number = now if tick is clock else tick()
+        dirty = state.machine.completes or card.dirty
+        generation = self._ledger_there_is().recorded_now(request, seen)
+        if generation is None:
+            return None
+        card.used = number
+        card.idle_since = now
+        card.dirty = dirty
         card.in_turn = False
         return generation
 
@@ -867,6 +903,19 @@ class Session(Actor):
     def on_answered(self, message: Answered) -> None:
         """The store has answered."""
         self._perform(self._answers[message.request.__class__](self._ledger_there_is(), message))
+
+    def on_turn_recorded(self, message: TurnRecorded) -> int | None:
+        """The caller of a turn has had it recorded, or could not, and waits for what comes of that."""
+        ledger, known = self._ledger_there_is(), self._state.ledger
+        assert known is not None
+        ender = known.ender = self.defer_reply()
+        effects = [*ledger.recorded(message)]
+        if known.ender is ender:  # it was over before
+            known.ender = None
+            answer = message.request.generation if message.error is None else message.error
+            self._state.answer_later(ender, answer)
+        self._perform(effects)
+        return None
 
     def on_recover_session(self, message: RecoverSession) -> None:
         """Commit what another room has left."""

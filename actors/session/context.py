@@ -41,7 +41,7 @@ class RoomContext:
     books: Bookkeeping | None = None
     """How the room uses its store, if it has one."""
 
-    writer: ActorRef[Any] | None = None
+    writer: Any = None
     """Who writes to the store. Set once, before there is any session."""
 
     supervisor: ActorRef[Any] | None = None

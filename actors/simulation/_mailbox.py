@@ -67,16 +67,16 @@ class SimulatedMailbox(Mailbox):
         if thread.driving or HOLDER in self.baton or simulation.random.random() < 0.5:
             return None
         self.baton[HOLDER] = argument
-        simulation._let_others_run()
+        simulation.let_others_run()
         result: T | None = None
         if self.state == OPEN and self._backlog is None and not self.queue:
             simulation._note(f"{self} makes a step: {act.__name__}")
             result = act(self.actor, argument)
-            simulation._let_others_run()
+            simulation.let_others_run()
         self.baton.clear()
         if self.queue or self.state != OPEN:
             self.wake()
-        simulation._let_others_run()
+        simulation.let_others_run()
         return result
 
     def wake(self) -> None:

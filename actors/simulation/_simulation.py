@@ -190,6 +190,9 @@ class Simulation(Runtime):
         """Raise `InjectedFault` if the seed says so."""
         self._faults.maybe_raise(name)
 
+    def create_future(self, awaited: str) -> Future[Any]:
+        return SimulatedFuture(self, self._who_runs(), awaited)
+
     def close(self, timeout: float = 5.0) -> None:
         """Forget everything. Nothing is run any more, `on_stop()` neither."""
         if self._closed:
@@ -277,7 +280,7 @@ class Simulation(Runtime):
         self._run_one()
         return True
 
-    def _let_others_run(self) -> None:
+    def let_others_run(self) -> None:
         """In the middle of a step, of which nobody else sees more than that its baton is taken: let
         other mailboxes handle some messages. (Tasks do not run: they are the callers of steps.)"""
         while self.random.random() < 0.2:

@@ -221,9 +221,10 @@ class SessionData(RareData):
             return "retained" if self.retained == len(self.departures) else "leaving"
         return "closing" if self.ended else "known"
 
-    def id_of(self, turn: Turn, key: str) -> str:
-        """The session id of the turn at the place."""
-        return turn.session_id or self.conversation or key
+    def id_of(self, turn: Any, key: str) -> str:
+        """The session id of the turn at the place, whichever kind of name it has."""
+        named = turn[1] if turn.__class__ is tuple else turn.session_id
+        return named or self.conversation or key
 
     def departure(self, incarnation: int) -> Departure | None:
         """The departure of this agent, if it is on its way out."""

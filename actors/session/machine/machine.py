@@ -34,7 +34,7 @@ from greenroom.messages import Reason
 
 __all__ = ["SessionMachine"]
 
-IDLE, IN_TURN, OPEN = Place.IDLE, Place.IN_TURN, Mode.OPEN
+IDLE, IN_TURN, RECORDING, OPEN = Place.IDLE, Place.IN_TURN, Place.RECORDING, Mode.OPEN
 
 NOT_ENTERED = {Entry.HELD: Refusal.ELSEWHERE, Entry.AWAY: Refusal.STORE}
 
@@ -82,6 +82,32 @@ class SessionMachine(SessionData):
         self.place = IDLE
         return generation
 
+    def record_now(self, turn: object, completed: bool) -> bool:
+        """End a turn, which the store is to be told. False: it is not running."""
+        if turn is not self.turn or self.place is not IN_TURN:
+            return False
+        self.completes = completed
+        self.place = RECORDING
+        return True
+
+    def recorded_now(self, turn: object, session_id: str, token: int, epoch: int) -> bool:
+        """The store knows of the end of a turn, number `token` of its session id: its agent is idle.
+        False: it takes more than that, and nothing has changed."""
+        if turn is not self.turn or self.place is not RECORDING:
+            return False
+        if self.deferred or self.waiting or self.flush_to or self.departures:
+            return False
+        if self.completes:
+            generations = self.generations
+            segment, segments = generations.prepare(self.agent, session_id, epoch)
+            segment.token = token
+            segment.last = generation = generations.generation + 1
+            generations.segments = segments
+            generations.generation = generation
+        self.turn = None
+        self.place = IDLE
+        return True
+
     # Turns: all cases.
 
     def begin(
@@ -99,9 +125,11 @@ class SessionMachine(SessionData):
     def end(
         self, turn: object, *, completed: bool, discard: bool, recorded: bool = False
     ) -> Literal[Warm.RESTED] | list[Effect] | None:
-        """A turn is given back. `None` if it was before. `recorded`: the store need not be told."""
+        """A turn is given back. `None` if it was before. `recorded`: the store need not be told. One
+        that is being recorded is recorded once more: its caller may not have come to it."""
         if turn is not self.turn or self.place is not IN_TURN:
-            return None
+            recording = turn is self.turn and self.place is RECORDING
+            return [do.Record(turn, self.completes)] if recording else None
         told = recorded or not self.has_store
         if told and not discard and self.end_now(turn, completed) is not None:
             return RESTED
