@@ -81,6 +81,23 @@ class Moody:
         if self.deaf:
             raise Away("it was written, and nobody was told")
 
+    def record(self, turns: list[Any], *, owner: str, durability: str) -> dict[str, int]:
+        self._look()
+        for _ in turns:
+            self.do("complete")
+        versions = self._store.record(turns, owner=owner, durability=durability)
+        if self.deaf:
+            raise Away("it was written, and nobody was told")
+        return versions
+
+    def do(self, what: str) -> None:
+        """Wait at its gate, raise if it is refused, and note it."""
+        if what in self.at:
+            self.at[what].wait()
+        if what in self.refuses:
+            raise Away(what)
+        self.done.append(what)
+
     def _look(self) -> None:
         if self.trouble is not None:
             raise self.trouble
@@ -92,12 +109,7 @@ class MoodyLedger:
         self._ledger = ledger
 
     def __getattr__(self, name: str) -> Any:
-        moody = self._moody
-        if name in moody.at:
-            moody.at[name].wait()
-        if name in moody.refuses:
-            raise Away(name)
-        moody.done.append(name)
+        self._moody.do(name)
         return getattr(self._ledger, name)
 
 
