@@ -18,8 +18,12 @@ another one, the session ends here what belonged to the old one, and asks again.
 the hold lasts and a peek shows that the one that is known has not ended: a renewal ends it.
 
 What has its time is looked at when that has come (`look`), with one timer for all of it: a session id of
-another room is asked for again, the hold of a turn that lasts is made to last, and the store is told
-what it could not be told before.
+another room is asked for again, the hold of a turn that lasts is made to last, a session id that has
+lingered for nothing is given back, and the store is told what it could not be told before.
+
+Lingering: the end of a turn gives its session id back in the same write, and the next turn takes it
+again. But if turns come in quick succession, and the store can peek, the session id stays with the room
+and its turns begin without a write. Where the store cannot peek, the next turn has to ask it anyway.
 
 What if the store cannot be reached? A turn that begins goes on with the agent that is there, if
 this room was the last that had the session. One that has ended counts, its caller is told
@@ -75,11 +79,16 @@ __all__ = ["Ledger", "LedgerState", "RecoveryUnderWay"]
 
 logger = get_log("greenroom.actors")
 
-LINGER = 2.0
-"""How many seconds after a turn its session id stays with the room, should the next one come at once."""
+LINGER = 0.05
+"""How many seconds a session id stays with the room after a turn that came as soon after the last."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
-"""How long to wait before another room's session is asked for again. It doubles with every try."""
+TERM = 2.0
+"""For how many seconds the store keeps a session id that lingers. Much longer, because the room may be
+late: a turn that begins in the first half has the rest of the time to have its hold made to last."""
+
+FIRST_PAUSE, LONGEST_PAUSE, GROWTH = 0.02, 0.08, 1.1
+"""How long to wait before another room's session is asked for again: 20 ms, and a tenth of the time that
+was waited so far."""
 
 NEVER = float("inf")
 
@@ -166,8 +175,15 @@ class Ledger:
         store = self._books.store
         return BoundStore(store, self._state.key, self._known.fences) if self._books.ledger else store
 
+    def _term(self) -> float:
+        return min(TERM, self._context.policy.lease_ttl / 2)
+
     def _linger(self) -> float:
-        return min(LINGER, self._context.policy.lease_ttl / 2)
+        return min(LINGER, self._term() / 2)
+
+    def _term_of(self, account: Account) -> float:
+        """For how long a session id whose turn ends stays with this room. 0: it is given back."""
+        return self._term() if account.quick and self._books.peeks else 0.0
 
     def _now(self) -> float:
         return self._actor.runtime.clock()
@@ -201,9 +217,9 @@ class Ledger:
         whether the hold is to last."""
         if not self._books.ledger:
             return self._verdict_at_once(named) is Entry.FRESH
-        known, soon = self._known, self._now() + self._linger() / 4
+        soon = self._now() + self._term() / 4
         account = self._accounts.get(self._named(named))
-        if account is None or known.timer is None or known.look_at > soon:
+        if account is None or not self._looks_by(soon):
             return False
         if self._verdict_at_once(named) is not Entry.FRESH:
             return False
@@ -224,7 +240,7 @@ class Ledger:
         guessed = books.remembers and named is None
         if guessed and self._state.machine.conversation is None:
             return None
-        if books.ledger and not self._accounts.holds(session_id, self._now(), self._linger()):
+        if books.ledger and not self._accounts.holds(session_id, self._now(), self._term()):
             return None
         seen = books.peek(session_id)
         home_id = self._home_beside(session_id)
@@ -257,7 +273,7 @@ class Ledger:
 
     def enter_later(self, effect: effects_of.EnterLater) -> None:
         """Another room has it: ask again after a pause."""
-        pause = min(FIRST_PAUSE * 2.0 ** min(effect.tries - 1, 30), LONGEST_PAUSE)
+        pause = min(FIRST_PAUSE * GROWTH ** min(effect.tries, 100), LONGEST_PAUSE)
         self._known.enter_at = self._now() + pause * self._spread()
         self._look_by(self._known.enter_at)
 
@@ -323,7 +339,8 @@ class Ledger:
         account = self._accounts.in_use(self._state.machine)
         if account is None:
             return None
-        request = account.record(turn, completed=completed, now=self._now(), linger=self._linger())
+        linger = self._term_of(account)
+        request = account.record(turn, completed=completed, now=self._now(), linger=linger)
         return request if self._state.machine.record_now(turn, completed) else None
 
     def recorded_now(self, request: RecordTurn, seen: TranscriptVersion) -> int | None:
@@ -338,6 +355,8 @@ class Ledger:
         # Again does no harm, should it take more.
         remembered.remember(request.session_id, seen)
         account.told(request)
+        if account.lingers and not self._looks_by(account.ended + self._linger()):
+            return None
         token = account.generation
         if not machine.recorded_now(request.turn, request.session_id, token, account.epoch):
             return None
@@ -345,11 +364,12 @@ class Ledger:
 
     def record(self, effect: effects_of.Record) -> Effects:
         """Have the store told that a turn has ended."""
-        turn, now, linger = effect.turn, self._now(), self._linger()
+        turn = effect.turn
         session_id = self._id_of(turn)
         account = self._accounts.get(session_id)
         teller = account or Account(session_id, 0)
-        request = teller.record(turn, completed=effect.completed, now=now, linger=linger)
+        linger = self._term_of(teller)
+        request = teller.record(turn, completed=effect.completed, now=self._now(), linger=linger)
         if account is not None or not self._books.ledger:
             return [request]
         # A commit was told so, in the middle of the turn: it is lost.
@@ -369,6 +389,8 @@ class Ledger:
             return self._record_lost(session_id, account, waits=waits)
         if account is not None:
             account.told(request)
+            if account.lingers:
+                self._look_by(account.ended + self._linger())
         elif waits and self._books.ledger:
             # 1. the record is written  2. another room takes the session id over, and the turn with it
             # 3. a commit of ours is told so, and the account is closed  4. the answer to 1 comes.
@@ -498,7 +520,10 @@ class Ledger:
         """This room has the session id now. Returns what was known of it if others have had it since."""
         anew, lost = self._accounts.open(lease)
         effects = [] if lost is None else self._lose(lost)
-        if anew:
+        if not anew:
+            account = self._accounts.by_id[lease.session_id]
+            account.quick = self._now() - account.ended <= self._linger()
+        else:
             self._known.fences.set(lease.session_id, lease.epoch)
             self._state.machine.resume(
                 lease.session_id,
@@ -567,12 +592,16 @@ class Ledger:
 
     # What has its time.
 
+    def _looks_by(self, due: float) -> bool:
+        """Whether there is a timer already that looks then, or before."""
+        return self._known.timer is not None and self._known.look_at <= due
+
     def _look_by(self, due: float) -> None:
         """Look then, if not before."""
         known = self._known
+        if self._looks_by(due):
+            return
         if known.timer is not None:
-            if known.look_at <= due:
-                return
             known.timer.cancel()
         known.look_at = due
         pause = max(0.0, due - self._now())
@@ -585,8 +614,11 @@ class Ledger:
         if known.enter_at <= now:
             known.enter_at = NEVER
             effects = self._state.machine.enter_again()
-        accounts = self._accounts.by_id.values()
-        dues = [known.enter_at, *(due for account in accounts for due in (account.due, account.pin_at))]
+        dues, used, linger = [known.enter_at], self._accounts.in_use(self._state.machine), self._linger()
+        for account in self._accounts.by_id.values():
+            dues += account.due, account.pin_at
+            if account.lingers:
+                dues.append(linger + (now if account is used else account.ended))
         later = [due for due in dues if now < due < NEVER]
         if later:
             self._look_by(min(later))
@@ -605,7 +637,7 @@ class Ledger:
         """A turn begins while the hold on its session id is only a while longer: see to it soon."""
         account = self._accounts.get(session_id)
         if account is not None and account.until != PINNED:
-            account.pin_at = self._now() + self._linger() / 4
+            account.pin_at = self._now() + self._term() / 4
             self._look_by(account.pin_at)
 
     # Recovery.
@@ -688,7 +720,7 @@ class Ledger:
         if machine.place is Place.ENTERING:
             known.enter_at = now
         # It may be what it fails on: then not at once, or it does nothing else.
-        self._look_by(now + self._linger() / 4 if machine.mode is Mode.FAILED else now)
+        self._look_by(now + self._term() / 4 if machine.mode is Mode.FAILED else now)
 
     def give_up_answers(self) -> Effects:
         """The actor has failed too often. What it failed on was left out, and may have been an answer of

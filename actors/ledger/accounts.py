@@ -7,8 +7,10 @@ store about it names the epoch. If the answer is "lost", another room has it, an
 A session id that was asked for, without an answer, may have been given to this room all the same. So may
 one that is lost: it was perhaps taken anew. Its account has no epoch that is known, and is *in doubt*.
 
-    a turn begins soon after the last     the hold lasts for a moment longer; pinned, it goes on lasting
-    a turn is over, or never began        the store is told that nobody uses the session id
+    a turn is over                        the session id is given back; but if turns come quickly, the
+                                          hold lasts for a while (it *lingers*)
+    a turn begins while it lingers        nobody is asked; pinned, the hold goes on lasting
+    none does, or a turn never began      the store is told that nobody uses the session id
     nobody is there who would commit      it is handed over: whoever looks for orphans finds it
     in doubt                              it is disclaimed: the store must not keep it for this room
     the store could not be told           again after a pause
@@ -60,6 +62,12 @@ class Account:
     until: float = 0.0
     """Until when it is this room's for sure, on the runtime's clock: `PINNED` in a turn."""
 
+    ended: float = -PINNED
+    """When its last turn ended, as far as the store knows."""
+
+    quick: bool = False
+    """Its last turn came soon after the one before, and the next one may, too."""
+
     loose: bool = False
     """The store may think that a turn is running: it could not be told otherwise."""
 
@@ -77,6 +85,11 @@ class Account:
     def unrecorded(self) -> bool:
         """Whether there are completed turns that the store does not know of."""
         return self.generation > self.recorded
+
+    @property
+    def lingers(self) -> bool:
+        """Whether the store keeps it for this room after its last turn."""
+        return self.ended < self.until < PINNED
 
     @property
     def untold(self) -> bool:
@@ -104,17 +117,18 @@ class Account:
             asked=now,
         )
 
-    def tell(self, now: float, linger: float) -> RecordTurn:
+    def tell(self, now: float) -> RecordTurn:
         """What the store is told that it does not know yet: at least that no turn is running."""
         self.asked += 1
         self.until = 0.0
-        return self.record(None, completed=False, now=now, linger=linger)
+        return self.record(None, completed=False, now=now, linger=0.0)
 
     def told(self, request: RecordTurn) -> None:
         """The store knows all that is in the request."""
         if request.generation is not None:
             self.generation = max(self.generation, request.generation)
             self.recorded = max(self.recorded, request.generation)
+        self.ended = request.asked
         self.until = request.asked + request.linger
         self.tries, self.due, self.loose = 0, 0.0, False
 
@@ -201,10 +215,11 @@ class Accounts:
         if known and self.get(session_id, IN_DOUBT) is not None:
             del self.by_id[session_id]
 
-    def holds(self, session_id: str, now: float, linger: float) -> bool:
-        """Whether a session id is this room's for long enough that a turn may begin."""
+    def holds(self, session_id: str, now: float, term: float) -> bool:
+        """Whether a session id is this room's for long enough that a turn may begin: for half of the
+        time for which it lingers."""
         account = self.by_id.get(session_id)
-        return account is not None and account.until - linger / 2 >= now
+        return account is not None and account.until - term / 2 >= now
 
     # Opened, and closed.
 
@@ -250,13 +265,15 @@ class Accounts:
         linger: float,
     ) -> list[Request[Any]]:
         """See to it that the store keeps what is in use. Let go of session ids that are not, unless the
-        agent that is there remembers them: it may serve them without anybody being asked."""
+        agent that is there remembers them: it may serve them without anybody being asked, if it does so
+        in `linger` seconds."""
         requests: list[Request[Any]] = []
         used = self.in_use(machine)
         needed = machine.place is not Place.EMPTY
         generations = machine.generations
         for account in list(self.by_id.values()):
             session_id = account.session_id
+            unknown = session_id not in (remembered or ())
             if account.asked or session_id in self.asked:
                 continue
             if account is used:
@@ -272,9 +289,9 @@ class Accounts:
                 # Nobody here completed these turns, and there is no agent to answer for them.
                 account.until = 0.0
                 requests.append(account.call("hand_over", epoch=account.epoch))
-            elif account.untold:
-                requests.append(account.tell(now, linger))
-            elif not generations.owed_for(session_id) and session_id not in (remembered or ()):
+            elif account.untold or (account.lingers and (unknown or account.ended + linger <= now)):
+                requests.append(account.tell(now))
+            elif unknown and not generations.owed_for(session_id):
                 self.close(account)
         return requests
 

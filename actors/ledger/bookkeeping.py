@@ -129,6 +129,11 @@ class Bookkeeping:
 
     # In handlers.
 
+    @property
+    def peeks(self) -> bool:
+        """Whether it can be looked at without waiting."""
+        return self._peek is not None
+
     def peek(self, session_id: str) -> TranscriptVersion | None:
         """Look at a session id without waiting for anybody. `None`: it cannot be told so quickly, or the
         store does not know it, or cannot be read: whoever wants to know asks properly."""
