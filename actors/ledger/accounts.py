@@ -62,7 +62,7 @@ class Account:
     until: float = 0.0
     """Until when it is this room's for sure, on the runtime's clock: `PINNED` in a turn."""
 
-    ended: float = -PINNED
+    ended: float = 0.0
     """When its last turn ended, as far as the store knows."""
 
     quick: bool = False

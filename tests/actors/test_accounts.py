@@ -40,7 +40,7 @@ def accounts_of(*accounts: Account) -> Accounts:
     return made
 
 
-def account(session_id: str = "s", *, until: float = NOW + LINGER, **more: Any) -> Account:
+def account(session_id: str = "s", *, until: float = 0.0, **more: Any) -> Account:
     figures: dict[str, Any] = {"epoch": 3, "generation": 5, "committed": 5, "recorded": 5, **more}
     return Account(session_id, until=until, **figures)
 
@@ -358,10 +358,36 @@ def test_the_store_is_told_that_no_turn_runs() -> None:
     kept = account(until=PINNED)
     accounts = accounts_of(kept)
     assert tidy(accounts, machine(Place.IDLE)) == [
-        RecordTurn(session_id="s", epoch=3, generation=None, linger=LINGER, asked=NOW)
+        RecordTurn(session_id="s", epoch=3, generation=None, linger=0.0, asked=NOW)
     ]
     assert (kept.asked, kept.until) == (1, 0.0)
     assert tidy(accounts, machine(Place.IDLE)) == []  # once
+
+
+def test_an_account_lingers_from_the_end_of_a_turn_until_the_next_has_taken_it() -> None:
+    kept = account(until=PINNED)
+    assert not kept.lingers
+    kept.told(kept.record(None, completed=True, now=NOW, linger=LINGER))
+    assert kept.lingers
+    assert accounts_of(kept).open(Lease()) == (False, None)
+    assert not kept.lingers
+    kept.told(kept.record(None, completed=True, now=NOW, linger=0.0))
+    assert not kept.lingers
+
+
+@pytest.mark.parametrize("state", ["in time", "over", "forgotten", "in use"])
+def test_what_has_lingered_for_nothing_is_given_back(state: str) -> None:
+    """In time nothing is said of it; nor if a turn has come."""
+    remembered = Remembered("s")
+    if state != "forgotten":
+        remembered.remember("s", TranscriptVersion(1, False))
+    ended = NOW - LINGER + (0.1 if state in ("in time", "forgotten") else 0.0)
+    kept = account(ended=ended, until=ended + 2 * LINGER)
+    of = machine(Place.IN_TURN, turn="s") if state == "in use" else machine(Place.IDLE)
+    told = tidy(accounts_of(kept), of, remembered)
+    gives_back = RecordTurn(session_id="s", epoch=3, generation=None, linger=0.0, asked=NOW)
+    assert told == ([gives_back] if state in ("over", "forgotten") else [])
+    assert kept.lingers is (told == [])
 
 
 @pytest.mark.parametrize("place", [Place.EMPTY, Place.IDLE])
@@ -377,7 +403,7 @@ def test_what_is_unrecorded_is_told_before_it_is_handed_over() -> None:
     of = machine()
     of.resume("s", 3, generation=5, committed=4, intended=0)
     [request] = tidy(accounts_of(account(recorded=4)), of)
-    assert request == RecordTurn(session_id="s", epoch=3, generation=5, linger=LINGER, asked=NOW)
+    assert request == RecordTurn(session_id="s", epoch=3, generation=5, linger=0.0, asked=NOW)
 
 
 @pytest.mark.parametrize("busy", ["in use", "asked about", "paused", "recovered", "asked for"])
@@ -452,7 +478,7 @@ def test_the_figures_of_an_account_are_shown_after_it_was_closed() -> None:
 
 
 def test_a_session_is_held_until_it_is_not_for_sure() -> None:
-    accounts = accounts_of(account())
+    accounts = accounts_of(account(until=NOW + LINGER))
     assert accounts.is_held("s", NOW)
     assert not accounts.is_held("s", NOW + LINGER)
     assert not accounts.is_held(None, NOW)

@@ -256,7 +256,8 @@ def test_another_lease_ttl_holds_at_once(stage: Stage) -> None:
     [before] = stage.store.rooms()
     room.configure(lease_ttl=2.0)
     until(lambda: stage.store.rooms()[0].expires < before.expires - 1_800.0, "a shorter life")
-    touch(room, "a")
+    for _ in range(3):  # so quickly that it stays
+        touch(room, "a")
 
     row = stage.row()
     assert row.free_at is not None

@@ -276,16 +276,116 @@ def test_a_session_that_the_store_does_not_know_gets_a_row_with_its_first_turn(s
     assert row.free_at is not None
 
 
-@pytest.mark.parametrize(("lease_ttl", "linger"), [(15.0, 2.0), (3.0, 1.5)])
-def test_after_a_turn_a_session_stays_for_a_moment(
-    stage: Stage, lease_ttl: float, linger: float
-) -> None:
-    """Two seconds, or half the life of a lease."""
-    room = stage.room(lease_ttl=lease_ttl)
-    touch(room, "a")
-    row = stage.row()
+# Whether a session stays for a moment after a turn.
+
+
+class Blind(Moody):
+    """A store that cannot be looked at without waiting, as on PostgreSQL."""
+
+    can_peek = False
+
+
+def held_for(row: SessionRow) -> float:
+    """For how long nobody else may have it."""
     assert row.free_at is not None
-    assert row.free_at - row.updated == pytest.approx(linger, abs=0.1)
+    return row.free_at - row.updated
+
+
+def test_a_turn_gives_its_session_back_when_it_ends(stage: Stage) -> None:
+    room = stage.room(clock=ManualClock())
+    touch(room, "a")
+    assert held_for(stage.row()) == pytest.approx(0.0, abs=0.01)
+    assert row_of(room, "a").holder is None
+    with stage.room().turn("a", on_busy="reject") as turn:
+        assert not turn.reused
+
+
+@pytest.mark.parametrize(("lease_ttl", "term"), [(15.0, 2.0), (3.0, 1.5)])
+def test_when_turns_come_quickly_a_session_stays_for_the_next(
+    stage: Stage, lease_ttl: float, term: float
+) -> None:
+    """Two seconds, or half the life of a lease. The first two turns take it, the others need not."""
+    store = stage.moody()
+    room = stage.room(store, clock=ManualClock(), lease_ttl=lease_ttl)
+    for _ in range(6):
+        touch(room, "a")
+    assert held_for(stage.row()) == pytest.approx(term, abs=0.01)
+    assert row_of(room, "a").holder == owner_of(room)
+    assert store.done.count("take") == 2
+    assert store.done.count("complete") == 6
+    assert "leave" not in store.done
+    with pytest.raises(SessionBusy), stage.room().turn("a", on_busy="reject"):
+        pass
+
+
+def test_a_session_does_not_stay_when_the_next_turn_takes_its_time(stage: Stage) -> None:
+    store, clock = stage.moody(), ManualClock()
+    room = stage.room(store, clock=clock)
+    for _ in range(4):
+        touch(room, "a")
+        clock.advance(0.06)
+    assert held_for(stage.row()) == pytest.approx(0.0, abs=0.01)
+    assert store.done.count("take") == 4
+
+
+def test_a_store_that_cannot_be_looked_at_keeps_no_session_for_a_turn_that_asks_it_anyway(
+    stage: Stage,
+) -> None:
+    store = Blind(stage.moody()._store)
+    room = stage.room(store, clock=ManualClock())
+    for _ in range(4):
+        touch(room, "a")
+    assert held_for(stage.row()) == pytest.approx(0.0, abs=0.01)
+    assert store.done.count("take") == 4
+
+
+def test_a_session_that_stayed_for_nothing_is_given_back(stage: Stage) -> None:
+    """M1: another room need not wait until its time is over."""
+    store, clock = stage.moody(), ManualClock()
+    room = stage.room(store, clock=clock)
+    for _ in range(3):
+        touch(room, "a")
+    clock.advance(0.02)
+    touch(room, "a")
+    clock.advance(0.04)  # it is time to look, and there was a turn since
+    assert "leave" not in store.done
+    clock.advance(0.06)
+    until(lambda: "leave" in store.done, "its end")
+    assert (store.done.count("take"), store.done.count("complete")) == (2, 4)
+    until(lambda: row_of(room, "a").holder is None, "that the room knows")
+    with stage.room().turn("a", on_busy="reject"):
+        pass
+
+
+@pytest.mark.parametrize("how", ["evict", "end"])
+def test_a_session_whose_agent_has_gone_stays_for_nobody(stage: Stage, how: str) -> None:
+    store = stage.moody()
+    room = stage.room(store, clock=ManualClock())
+    for _ in range(3):
+        touch(room, "a")
+    getattr(room, how)("a")
+    until(lambda: "leave" in store.done, "its end")
+    until(lambda: room.stats().cached == 0, "the end of its agent")
+    with stage.room().turn("a", on_busy="reject"):
+        pass
+
+
+def test_a_turn_that_comes_when_the_session_was_given_back_takes_it_again(stage: Stage) -> None:
+    store, clock = stage.moody(), ManualClock()
+    room = stage.room(store, clock=clock)
+    agent = take_turn(room, "a")
+    for _ in range(2):
+        touch(room, "a")
+    gate = store.at["leave"] = Gate()
+    clock.advance(0.06)
+    gate.wait_reached()
+    agents: list[Agent] = []
+    next_turn = in_thread(lambda: agents.append(take_turn(room, "a")))
+    until(lambda: row_of(room, "a").state == "entering", "the next turn")
+    gate.open()
+    join_all([next_turn])
+    assert agents == [agent]
+    assert (stage.row().generation, stage.row().owner) == (4, owner_of(room))
 
 
 @pytest.mark.parametrize("name", ["x" * 501, "a\0b"])
@@ -426,13 +526,6 @@ def test_a_build_that_fails_leaves_uncommitted_turns_to_whoever_recovers_them(st
     assert stage.tokens == [("a", 4)]
 
 
-@pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transcript is free for another session as soon as its turn has ended."""
-    monkeypatch.setattr("greenroom.actors.ledger._ledger.LINGER", 0.001)
-
-
-@pytest.mark.usefixtures("eager")
 def test_a_session_id_under_two_keys_has_every_turn_counted(stage: Stage) -> None:
     """Invariant 4: a conversation that goes on in another chat, and comes back."""
     room = stage.room()
@@ -448,7 +541,6 @@ def test_a_session_id_under_two_keys_has_every_turn_counted(stage: Stage) -> Non
     assert len(set(stage.tokens)) == len(stage.tokens), "two pieces of work under one token"
 
 
-@pytest.mark.usefixtures("eager")
 def test_a_session_id_is_in_one_turn_at_a_time_whatever_its_key(stage: Stage) -> None:
     room = stage.room()
     touch_session(room, "s", "a")
