@@ -1,10 +1,14 @@
 """Takes up what other rooms have left: turns that were completed, are in the ledger, and that no living
 room answers for.
 
-    orphans          when the room is opened, and twice for every `lease_ttl`: which are there?
-    RecoverSession   to the session actor of each, a few at a time: it takes the session id over, builds
-                     an agent for nothing else, has it commit, and lets it go
+    orphans          when the room is opened, and twice for every `lease_ttl`: which are there? Again
+                     when those that were found run low, if there were more
+    RecoverSession   to the session actor of each, `recover_at_once` at a time: it takes the session id
+                     over, builds an agent for nothing else, has it commit, and lets it go
     … answered       the next one, please
+
+Slow hooks are only waited for, so many sessions are recovered at once, and share transactions. They have
+workers of their own: however slow their hooks are, turns have theirs.
 
 Who else is looking does not matter: of two rooms that find the same orphan, the store gives it to one.
 What fails is in the ledger too, with when it may be tried again, so that neither a restart nor another
@@ -37,15 +41,22 @@ class RecoveryState:
     """What outlives a crash of it."""
 
     looking: bool = False
+    more: bool = False
+    """There may be more than were found."""
+
+    found: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The session ids that are to be recovered, each with its row, the longest waiting first."""
+
     under_way: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The session ids that are being recovered, each with its row."""
+    """Those that are being recovered."""
 
     passed_over: set[str] = field(default_factory=set[str])
-    """Those that came to nothing, and that the ledger says nothing about: they come last."""
+    """Those that came to nothing, and that the ledger says nothing about. Not again before the next time
+    to look."""
 
 
 class Recovery(Actor):
-    """Has orphaned sessions committed, a few at a time."""
+    """Has orphaned sessions committed, several at a time."""
 
     def __init__(self, context: RoomContext, state: RecoveryState | None = None) -> None:
         """Begin, or go on with what another incarnation left."""
@@ -63,7 +74,7 @@ class Recovery(Actor):
     def save(self) -> tuple[RecoveryState, Saved]:
         """Everything that a message may change. A timer too many does no harm."""
         state = self._state
-        return state, take_down((state, state.under_way, state.passed_over))
+        return state, take_down((state, state.found, state.under_way, state.passed_over))
 
     def restore(self, saved: tuple[RecoveryState, Saved]) -> None:
         """Put it back."""
@@ -84,16 +95,24 @@ class Recovery(Actor):
             self._next_look.cancel()
         pause = self._context.policy.lease_ttl / 2
         self._next_look = self.call_later(pause, Call(self.look_now_and_again))
+        self._state.passed_over.clear()
         self._look_for_orphans()
+        self._begin()
+
+    @property
+    def _at_once(self) -> int:
+        return self._context.policy.recover_at_once
 
     def _look_for_orphans(self) -> None:
+        """Look, unless all hands have enough to do."""
         state, writer = self._state, self._context.writer
-        free = self._context.policy.recover_at_once - len(state.under_way)
-        if state.looking or free <= 0 or writer is None or self._context.draining:
+        enough = len(state.found) >= self._at_once
+        if state.looking or enough or writer is None or self._context.draining:
             return
         state.looking = True
-        # Those that are under way may be among them, if their rooms have not been heard of yet.
-        limit = free + len(state.under_way) + len(state.passed_over)
+        # The others may be among them: the ledger does not know yet who has those that are under way.
+        others = len(state.found) + len(state.under_way) + len(state.passed_over)
+        limit = 2 * self._at_once + others
         ask_and_hear(self, writer, CallLedger(verb="orphans", values={"limit": limit}))
 
     def on_answered(self, message: Answered) -> None:
@@ -109,17 +128,22 @@ class Recovery(Actor):
     def _orphans_found(self, message: Answered) -> None:
         state = self._state
         state.looking = False
-        if message.error is not None or self._context.draining:
+        if message.error is not None:
             return  # the store writer has said so, and there is another time
         rows = message.value
-        state.passed_over &= {row.session_id for row in rows}
-        for row in sorted(rows, key=lambda row: row.session_id in state.passed_over):
-            if row.session_id in state.under_way:
-                continue
-            if len(state.under_way) >= self._context.policy.recover_at_once:
-                return
-            session_id = row.session_id
-            state.under_way[session_id] = row
+        # If there are more, enough of these are new that we do not look again at once.
+        state.more = len(rows) >= message.request.values["limit"]
+        for row in rows:
+            if row.session_id not in state.under_way and row.session_id not in state.passed_over:
+                state.found[row.session_id] = row
+        self._begin()
+
+    def _begin(self) -> None:
+        """Recover those that were found, as many as there are hands."""
+        state = self._state
+        while state.found and len(state.under_way) < self._at_once and not self._context.draining:
+            session_id = next(iter(state.found))
+            row = state.under_way[session_id] = state.found.pop(session_id)
             logger.info(
                 "Session %r has %s uncommitted turns of another room in %r: they are recovered",
                 row.key,
@@ -128,21 +152,25 @@ class Recovery(Actor):
             )
             request = OpenSession(key=row.key, session_id=session_id)
             ask_and_hear(self, self._context.supervisor, request)
+        if state.more:
+            self._look_for_orphans()
 
     def _opened(self, message: Answered) -> None:
         session_id = message.request.session_id
         row = self._state.under_way.get(session_id)
-        if row is None or message.value is None:
-            self._state.under_way.pop(session_id, None)  # it has just ended: there is another time
+        if row is None or message.value is None:  # it has just ended
+            self._over(session_id, settled=False)
             return
         request = RecoverSession(session_id=session_id, epoch=row.epoch, tries=row.tries)
         ask_and_hear(self, message.value, request)
 
     def _recovered(self, message: Answered) -> None:
-        session_id = message.request.session_id
+        settled = message.value is not None and message.value.settled
+        self._over(message.request.session_id, settled=settled)
+
+    def _over(self, session_id: str, *, settled: bool) -> None:
+        """Nothing is under way any more for a session id: the next one."""
         self._state.under_way.pop(session_id, None)
-        if message.value is not None and message.value.settled:
-            self._state.passed_over.discard(session_id)
-            self._look_for_orphans()
-        else:
+        if not settled:
             self._state.passed_over.add(session_id)
+        self._begin()

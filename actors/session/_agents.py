@@ -43,9 +43,10 @@ logger = get_log("greenroom.actors")
 Effects = list[Any]
 
 
-def slow_work(session: Session) -> SlowWork:
-    """What sends slow work on its way."""
-    return SlowWork(session._context, session._state.key, session.actor_ref)
+def slow_work(session: Session, incarnation: int = 0) -> SlowWork:
+    """What sends slow work on its way, of this agent if one is given."""
+    recovers = session._state.machine.recovers(incarnation)
+    return SlowWork(session._context, session._state.key, session.actor_ref, recovers=recovers)
 
 
 # Builds.
@@ -82,7 +83,8 @@ def build(session: Session, effect: effects_of.Build) -> None:
         return
     caller = copy_context() if waiter is None or waiter.context is None else waiter.context
     # The context variables of whoever wants the turn, and not of whoever ended the one before.
-    caller.copy().run(slow_work(session).build, effect.incarnation, context, turn)
+    work = slow_work(session, effect.incarnation)
+    caller.copy().run(work.build, effect.incarnation, context, turn)
 
 
 def build_ended(session: Session, message: BuildEnded) -> Effects:
@@ -212,7 +214,7 @@ def tear_down(session: Session, effect: effects_of.TearDown) -> Effects:
     hooks = session._context.hooks.farewell(held.agent, close=effect.close)
     effects: Effects = []
     if hooks:
-        slow_work(session).tear_down(held, hooks, close=effect.close)
+        slow_work(session, incarnation).tear_down(held, hooks, close=effect.close)
     else:
         forget_transcript(held.agent)
         effects = torn_down(session, TeardownEnded(incarnation=incarnation))

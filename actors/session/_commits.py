@@ -99,7 +99,7 @@ def commit(session: Session, effect: effects_of.Commit) -> Effects:
     if state.deadline is not None:
         left = max(state.deadline + GRACE - session.runtime.clock(), 0.01)
         timeout = left if timeout is None else min(timeout, left)
-    slow_work(session).commit(
+    slow_work(session, effect.owner).commit(
         state.attempt, hook or _nothing_to_call, timeout, held.loop, _entry(effect)
     )
     return []

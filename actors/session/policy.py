@@ -14,6 +14,10 @@ LEAST_BUDGET = 1 << 20
 """The least `memory_budget` in bytes that can be meant, where it is compared with a whole process."""
 
 
+MOST_RECOVERED = 512
+"""How many sessions of dead rooms may be recovered at a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How many agents a room keeps, for how long, and how long it waits. Immutable: `room.configure()`
@@ -53,7 +57,8 @@ class Policy:
     Several rooms on one store:
         lease_ttl: a room that was silent for longer is taken for dead, and others may take its sessions.
             A room reports three times as often.
-        recover_at_once: how many sessions that a dead room left uncommitted are committed at a time.
+        recover_at_once: how many sessions that a dead room left uncommitted are committed at a time, up
+            to 512. Each has an agent, which does not count against the cap.
         recover_tries: how often each of them is tried, before it is left to an operator.
     """
 
@@ -69,7 +74,7 @@ class Policy:
     retry_most: float = 300.0
     store_timeout: float | None = 10.0
     lease_ttl: float = 15.0
-    recover_at_once: int = 4
+    recover_at_once: int = 32
     recover_tries: int = 10
     memory_budget: float | None = None
     memory_relief: float = 0.9
@@ -78,7 +83,8 @@ class Policy:
 
     def __post_init__(self) -> None:
         for name in ("cap", "max_waiting", "memory_batch", "recover_at_once", "recover_tries"):
-            self._check_whole(name, least=0 if name == "max_waiting" else 1)
+            most = MOST_RECOVERED if name == "recover_at_once" else None
+            self._check_whole(name, least=0 if name == "max_waiting" else 1, most=most)
         for name in ("idle_ttl", "sweep_every", "session_ttl"):
             self._check_seconds(name, may_be_none=True)
         for name in ("commit_timeout", "build_timeout", "teardown_timeout", "store_timeout"):
@@ -103,13 +109,15 @@ class Policy:
         """How long to wait after so many tries that failed."""
         return min(self.retry_first * 2.0 ** min(tries - 1, 60), self.retry_most)
 
-    def _check_whole(self, name: str, least: int) -> None:
+    def _check_whole(self, name: str, least: int, most: int | None) -> None:
         value = getattr(self, name)
         if name == "cap" and value is None:
             return
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or value < least or (most is not None and value > most):
             none = " (or None for no bound)" if name == "cap" else ""
-            msg = f"{name} must be a whole number, {least} or more{none}, not {value!r}"
+            bounds = f"{least} or more{none}" if most is None else f"{least} to {most}"
+            msg = f"{name} must be a whole number, {bounds}, not {value!r}"
             raise ValueError(msg)
 
     def _check_seconds(self, name: str, *, may_be_none: bool) -> None:

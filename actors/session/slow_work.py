@@ -26,6 +26,7 @@ from greenroom.actors.runtime._strikes import is_strike
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session.holding import end_out_of_order, hold_for_build, hold_here
 from greenroom.actors.session.hooks import forget_transcript
+from greenroom.actors.session.policy import MOST_RECOVERED
 from greenroom.messages import BuildEnded, CommitEnded, StartCommit, TeardownEnded
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ __all__ = ["SlowWork"]
 
 logger = get_log("greenroom.actors")
 
-BUILDS, HOOKS, DRAIN = "build", "hooks", "drain"
-"""The lanes: however many hooks are slow, builds have workers, and so has a drain."""
+BUILDS, HOOKS, RECOVERY, DRAIN = "build", "hooks", "recovery", "drain"
+"""The lanes: however many hooks are slow, builds have workers, and so has a drain. What is done for the
+turns of a dead room takes no worker from those of this one."""
 
 MOST_IN_A_DRAIN = 512
 """How many hooks may run at once in a drain: nearly all there are."""
@@ -95,11 +97,14 @@ class Calls:
 
 
 class SlowWork:
-    """Sends a session's slow work on its way."""
+    """Sends a session's slow work on its way; or that of an agent that only recovers turns."""
 
-    __slots__ = ("_key", "_ref", "_room", "_shown")
+    __slots__ = ("_key", "_recovers", "_ref", "_room", "_shown")
 
-    def __init__(self, room: RoomContext, key: str, ref: ActorRef[Any]) -> None:
+    def __init__(
+        self, room: RoomContext, key: str, ref: ActorRef[Any], *, recovers: bool = False
+    ) -> None:
+        self._recovers = recovers
         self._room = room
         self._key = key
         self._shown = key if key.isprintable() else repr(key)  # in the names of threads, and in logs
@@ -349,6 +354,8 @@ class SlowWork:
         if self._room.draining:
             # Whoever hangs in a drain hangs to its end: there are workers for the others.
             lane, most = DRAIN, MOST_IN_A_DRAIN
+        elif self._recovers:
+            lane, most = RECOVERY, MOST_RECOVERED
         calls = Calls(runtime, loop, on_loop=all(map(is_async, hooks)))
 
         async def on_a_loop() -> None:

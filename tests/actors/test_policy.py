@@ -55,6 +55,15 @@ def test_a_number_that_is_not_whole_or_too_small_is_refused(name: str, value: ob
         made(**{name: value})
 
 
+def test_there_is_a_bound_to_how_many_are_recovered_at_once() -> None:
+    assert made(recover_at_once=512).recover_at_once == 512
+    for value in (0, 513, 1.0):
+        with pytest.raises(
+            ValueError, match=f"recover_at_once must be a whole number, 1 to 512, not {value}"
+        ):
+            made(recover_at_once=value)
+
+
 @pytest.mark.parametrize(("name", "least"), [("cap", 1), ("max_waiting", 0), ("memory_batch", 1)])
 def test_the_least_number_is_taken_and_one_less_is_not(name: str, least: int) -> None:
     assert getattr(made(**{name: least}), name) == least

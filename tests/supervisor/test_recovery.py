@@ -1,7 +1,8 @@
-"""Recovery: turns that another room completed and never committed, taken up a few at a time."""
+"""Recovery: turns that another room completed and never committed, taken up several at a time."""
 
 from __future__ import annotations
 
+import dataclasses
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from greenroom import AgentHooks, Generation, Greenroom, Policy
 from greenroom.actors import ManualClock
 from greenroom.actors.simulation import InjectedFault, Simulation
 from greenroom.messages import RecoveryFailure, SessionRecovered
-from tests.actors.actors import in_thread, join_all
+from tests.actors.actors import PATIENCE, in_thread, join_all
 from tests.room.agents import Agent, Cast, take_turn, touch, until
 from tests.simulation.shelf import Away, Row, Shelf
 
@@ -34,6 +35,15 @@ class Books(Shelf):
         self.asked = 0
         self.found: list[str] = []
         self.problems_told: list[str] = []
+        self.refused: set[str] = set()
+        """Session ids that another room seems to have when they are taken."""
+        self.refusals: list[str] = []
+
+    def take(self, session_id: str, *, key: str, owner: str) -> Row:
+        if session_id in self.refused:
+            self.refusals.append(session_id)
+            return dataclasses.replace(self.rows[session_id], held=False)
+        return super().take(session_id, key=key, owner=owner)
 
     def orphans(self, *, owner: str, limit: int) -> list[Row]:
         self.asked += 1
@@ -150,6 +160,28 @@ def test_at_most_so_many_are_recovered_at_once_and_the_next_begins_when_one_has_
     until(lambda: scene.dirty() == ["other"], "all recoveries")
     until(lambda: room.stats().recovered == 5, "all recoveries")
     assert sorted(scene.cast.did("release")) == ["s1/1", "s2/1", "s3/1", "s4/1", "s5/1"]
+
+
+@pytest.mark.parametrize("slow", ["build", "commit", "release"])
+def test_slow_hooks_of_recoveries_leave_turns_their_workers(scene: Scene, slow: str) -> None:
+    """C7: they are more than the workers that turns have."""
+    count = 40
+    gates = [scene.cast.gate() for _ in range(count)]
+    for number, gate in enumerate(gates):
+        leave_behind(scene.store, f"s{number}")
+        scene.cast.at[f"{slow} s{number}"] = gate
+    room = scene.open(recover_at_once=count)
+    for gate in gates:
+        gate.wait_reached()
+
+    take_turn(room, "mine", timeout=PATIENCE)  # with a timeout, a worker builds
+    assert room.commit("mine")
+    assert room.evict("mine")
+    until(lambda: scene.cast.done_to("mine/1") == ["build", "commit", "release"], "its release")
+
+    for gate in gates:
+        gate.open()
+    until(lambda: room.stats().recovered == count, "all recoveries")
 
 
 def test_those_built_for_recovery_do_not_count_and_evict_nobody(scene: Scene) -> None:
@@ -436,6 +468,38 @@ def test_one_that_fails_keeps_no_other_from_being_recovered(world: World) -> Non
     world.sim.run(60.0)
     assert world.committed == [("b", 2), ("c", 2)]
     assert [session_id for _, session_id in world.tries] == ["a", "b", "c"]
+
+
+def test_the_ledger_is_asked_for_several_at_a_time(world: World) -> None:
+    for number in range(100):
+        leave_behind(world.store, f"s{number:03}")
+    world.open(recover_at_once=5, lease_ttl=1_000.0)
+    world.sim.run(100.0)
+    assert sorted(world.committed) == [(f"s{number:03}", 2) for number in range(100)]
+    assert world.store.asked <= 100 / (2 * 5) + 1
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_what_comes_to_nothing_is_tried_once_whenever_it_is_time_to_look(
+    world: World, at_once: int
+) -> None:
+    """C7: others have it, whatever the ledger said, and it keeps nobody from being recovered."""
+    refused = {f"r{number}" for number in range(10)}
+    for session_id in sorted(refused):
+        leave_behind(world.store, session_id)
+    for number in range(30):
+        leave_behind(world.store, f"s{number:03}")
+    world.store.refused = refused
+    world.open(recover_at_once=at_once, lease_ttl=60.0)
+    world.sim.run(29.0)
+    assert sorted(world.committed) == [(f"s{number:03}", 2) for number in range(30)]
+    assert sorted(world.store.refusals) == sorted(refused)
+
+    world.sim.run(30.0)
+    assert sorted(world.store.refusals) == sorted([*refused, *refused])
+    world.store.refused = set()
+    world.sim.run(30.0)
+    assert len(world.committed) == 40
 
 
 def test_a_try_that_succeeds_in_the_end_counts_anew(world: World) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from greenroom.actors.session.generations import Generations
 from greenroom.actors.session.machine.rare import HasRare, Rare
 from greenroom.actors.session.machine.states import CommitState, Mode, Phase, Place
+from greenroom.messages import Reason
 
 if TYPE_CHECKING:
     from greenroom.actors.session.machine.effects import Turn
-    from greenroom.messages import Reason
 
 __all__ = ["Deferred", "Departure", "Ended", "RareData", "SessionData"]
 
@@ -229,6 +229,13 @@ class SessionData(RareData):
     def departure(self, incarnation: int) -> Departure | None:
         """The departure of this agent, if it is on its way out."""
         return next((d for d in self.departures if d.incarnation == incarnation), None)
+
+    def recovers(self, incarnation: int) -> bool:
+        """Whether it is there only to commit what was resumed, or is being built for that."""
+        departure = self.departure(incarnation)
+        if departure is not None:
+            return departure.reason is Reason.RECOVERY
+        return self.rare is not None and incarnation in dict(self.recoveries)
 
     def is_ours(self, incarnation: int) -> bool:
         """Whether it is in its place or leaving. If not, it was only there for a commit."""
