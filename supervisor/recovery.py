@@ -97,7 +97,6 @@ class Recovery(Actor):
         self._next_look = self.call_later(pause, Call(self.look_now_and_again))
         self._state.passed_over.clear()
         self._look_for_orphans()
-        self._begin()
 
     @property
     def _at_once(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ import pytest
 from greenroom import AgentHooks, Generation, Greenroom, Policy
 from greenroom.actors import ManualClock
 from greenroom.actors.simulation import InjectedFault, Simulation
-from greenroom.messages import RecoveryFailure, SessionRecovered
+from greenroom.messages import OpenSession, RecoveryFailure, SessionRecovered
+from greenroom.supervisor import CacheSupervisor
 from tests.actors.actors import PATIENCE, in_thread, join_all
 from tests.room.agents import Agent, Cast, take_turn, touch, until
 from tests.simulation.shelf import Away, Row, Shelf
@@ -335,8 +337,11 @@ def drain_in_thread(room: Greenroom, deadline: float) -> Callable[[], DrainRepor
     return report
 
 
-def test_a_drain_lets_recoveries_end_and_leaves_the_rest_in_the_ledger(scene: Scene) -> None:
+def test_a_drain_lets_recoveries_end_and_leaves_the_rest_in_the_ledger(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     """D1, D3"""
+    caplog.set_level(logging.INFO, "greenroom.supervisor")
     for session_id in ("s1", "s2", "s3"):
         leave_behind(scene.store, session_id)
     committing = scene.cast.at["commit"] = scene.cast.gate()
@@ -350,6 +355,7 @@ def test_a_drain_lets_recoveries_end_and_leaves_the_rest_in_the_ledger(scene: Sc
     assert report()
     assert scene.dirty() == ["s2", "s3"]
     assert scene.cast.did("build") == ["s1/1"]
+    assert caplog.text.count("they are recovered") == 1
     assert scene.store.rows["s1"].owner is None
     assert [scene.store.rows[s].owner for s in ("s2", "s3")] == [DEAD, DEAD]
 
@@ -641,3 +647,20 @@ def test_a_message_that_the_one_who_recovers_cannot_handle_holds_nothing_up(mess
         sim.run(100.0)
         assert (sim.failures, sim.stats().dead_letters) == (0, 1)
         assert sorted(world.committed) == [(f"s{number}", 2) for number in range(6)]
+
+
+def test_a_session_that_cannot_be_opened_lets_the_next_one_be_recovered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        leave_behind(world.store, f"s{number}")
+    open_session = CacheSupervisor.on_open_session
+
+    def open_some(supervisor: CacheSupervisor, message: Any) -> Any:
+        return None if message.key == "s0" else open_session(supervisor, message)
+
+    monkeypatch.setattr(CacheSupervisor, "on_open_session", open_some)
+    monkeypatch.setitem(CacheSupervisor._methods, OpenSession, open_some)
+    world.open(recover_at_once=1, lease_ttl=1_000.0)
+    world.sim.run(60.0)
+    assert sorted(world.committed) == [("s1", 2), ("s2", 2)]
