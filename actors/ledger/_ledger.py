@@ -90,6 +90,10 @@ FIRST_PAUSE, LONGEST_PAUSE, GROWTH = 0.02, 0.08, 1.1
 """How long to wait before another room's session is asked for again: 20 ms, and a tenth of the time that
 was waited so far."""
 
+ASKING, SLOWEST_PAUSE = 5.0, 1.0
+"""But so many times as long as the store took to answer, up to a second: many who wait must not keep it
+busy."""
+
 NEVER = float("inf")
 
 Effects = list[Any]
@@ -131,6 +135,9 @@ class LedgerState:
 
     recoveries: dict[str, RecoveryUnderWay] = field(default_factory=dict[str, RecoveryUnderWay])
     """The session ids that are being recovered."""
+
+    entered_at: float = 0.0
+    """When the store was asked for it the last time."""
 
     enter_at: float = NEVER
     """When the next turn's session id, which another room has, is asked for again."""
@@ -266,15 +273,17 @@ class Ledger:
         session_id = self._id_of(effect.turn)
         verdict = self._verdict_at_once(effect.turn.session_id)
         if verdict is None:
-            self._known.enter_at = NEVER
+            self._known.enter_at, self._known.entered_at = NEVER, self._now()
             return [self._accounts.enter(session_id, self._home_beside(session_id))]
         self._watch_lease(session_id)
         return self._state.machine.entered(verdict)
 
     def enter_later(self, effect: effects_of.EnterLater) -> None:
         """Another room has it: ask again after a pause."""
+        now = self._now()
         pause = min(FIRST_PAUSE * GROWTH ** min(effect.tries, 100), LONGEST_PAUSE)
-        self._known.enter_at = self._now() + pause * self._spread()
+        pause = max(pause, min(ASKING * (now - self._known.entered_at), SLOWEST_PAUSE))
+        self._known.enter_at = now + pause * self._spread()
         self._look_by(self._known.enter_at)
 
     def entered(self, message: Answered) -> Effects:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WORK = 0.01
 """How long the store takes at most, for whatever it is asked."""
 
-PAUSE = 0.1
+PAUSE = 0.125
 """How long a room that waits for another's session pauses at most before it asks again."""
 
 LONGEST_WAIT = PAUSE + 6 * WORK
@@ -124,7 +124,7 @@ def test_whoever_waits_for_a_session_that_stays_for_another_turn_waits_for_a_mom
 
 
 def test_whoever_waits_asks_often_enough_and_not_all_the_time(servers: Servers) -> None:
-    """A room that waits a minute asks no more than fifteen times a second."""
+    """M1: a room that waits a minute asks no more than fifteen times a second."""
 
     async def scene() -> None:
         running = servers.sim.task(servers.turn(0, 60.0), "the turn elsewhere")
@@ -136,3 +136,20 @@ def test_whoever_waits_asks_often_enough_and_not_all_the_time(servers: Servers) 
         assert 59.0 / PAUSE <= servers.store.asked - before <= 59.0 * 15
 
     servers.play(scene())
+
+
+def test_whoever_waits_leaves_a_slow_store_time_for_others() -> None:
+    """It is asked for no more than a fifth of the time, however many wait."""
+    with Simulation(7, haste=0.0, work_time=(0.2, 0.2)) as sim:
+        servers = Servers(sim, Store(can_peek=False))
+
+        async def scene() -> None:
+            running = sim.task(servers.turn(0, 60.0), "the turn elsewhere")
+            await sim.sleep(1.0)
+            before = servers.store.asked
+            waiting = sim.task(servers.turn(1), "the turn that waits")
+            await running
+            await waiting
+            assert 60.0 / 1.6 <= servers.store.asked - before <= 60.0 / 0.8
+
+        servers.play(scene())
