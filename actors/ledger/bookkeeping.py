@@ -29,7 +29,7 @@ import os
 import secrets
 import socket
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actors.ledger.coherence import TranscriptVersion
 from greenroom.actors.runtime._strikes import is_strike
@@ -44,6 +44,8 @@ from greenroom.messages import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from greenroom.actors.runtime._future import Future
 
 __all__ = ["DURABILITIES", "Beat", "Bookkeeping", "check_durability", "check_names"]
 
@@ -85,6 +87,24 @@ class Beat:
 
     ttl: float
     """For how many seconds, unless it says so again."""
+
+
+class ToWrite(NamedTuple):
+    """Something to be written, and who waits for that."""
+
+    request: Any
+    answer: Future[Any]
+    session: Any = None
+    """Who is told if it is given up, because the caller who would tell it may be stuck in it."""
+
+    @property
+    def session_id(self) -> str:
+        """The session id that it is about. Empty: it is about none."""
+        return getattr(self.request, "session_id", "")
+
+    def fail(self, error: BaseException) -> None:
+        """Answer with an error, unless it was answered before."""
+        self.answer._offer((None, (type(error), error, error.__traceback__)))
 
 
 class Bookkeeping:
