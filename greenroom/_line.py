@@ -195,6 +195,8 @@ class Line:
         try:
             value = await entry.answer
         except Exception as failed:
+            if is_strike(failed):
+                raise
             error = failed
         mailbox, request = entry.session, entry.request
         generation: int | None = mailbox.step(LOCAL.state, recorded_now, (request, value))

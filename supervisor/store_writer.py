@@ -12,12 +12,12 @@ Order: the line is in order of asking, and a transaction keeps that order for ea
 What if the write fails? If the store cannot be reached, everybody on it is told so, and decides. If it
 was something else, one bad request must not spoil the others': each is tried by itself.
 
-What if a write takes too long? A caller's is interrupted after half of `store_timeout`, where the store
-can do that; else callers write nothing. After that workers write, until a beat has reached the store. A
-write that has not come back after `store_timeout` is given up: whoever waits for it is told that it
-failed. It may still happen, when nobody expects it any more, and undo what was written since: so
-nothing else is written for the session ids in it until it has come back. Whoever asks meanwhile is
-refused, as if the store were away for them.
+What if a write takes too long? Callers write only if the store says that it gives up before
+`store_timeout`, and are interrupted after half of that. After a failure of the store workers write,
+until a beat has reached it. A write that has not come back after `store_timeout` is given up: who waits
+for it is told that it failed. It may still happen, when nobody expects it any more, and undo what was
+written since: so nothing else is written for the session ids in it until it has come back. Who asks
+meanwhile is refused, as if the store were away for them.
 
 What if it happens twice? A write that a signal has ended is written again. Each request names its owner
 and its epoch, and says how things are to be, so that the second time changes nothing.
@@ -153,8 +153,10 @@ class StoreWriter:
             self._have_written()
 
     def _caller_writes(self) -> bool:
-        deadline = self._context.policy.store_timeout
-        if deadline is None or not self._health.callers_write or self._hanging or LOCAL.state.driving:
+        patience, timeout = self._books.patience, self._context.policy.store_timeout
+        if patience is None or timeout is None or patience > timeout:
+            return False
+        if not self._health.callers_write or self._hanging or LOCAL.state.driving:
             return False
         if self._runtime.simulated:
             return self._runtime.random.random() < 0.5
@@ -274,7 +276,7 @@ class StoreWriter:
             health.beaten = False
             return
         health.beaten_at = hand.since
-        health.callers_write = self._books.can_interrupt
+        health.callers_write = True
         if not health.beaten:
             logger.warning("The store can be reached again")
             if not lived:

@@ -14,8 +14,9 @@ To remember which conversation of a key is current: `conversation(key)`, its ses
 transactions. Without them, the session remembers it while it lasts.
 
 And some that make it better, where they are there: `record(turns, owner=…, durability=…)`, what
-`complete` does, for several sessions in a transaction of its own; `interrupt(owner)`, so that a caller
-may write, too; `peek(session_id)`, a look at the version that never waits; `own_writes(session_id)` and
+`complete` does, for several sessions in a transaction of its own; `patience`, after how many seconds
+that has failed at the latest, so that the callers of turns may call it, and `interrupt(owner)`, which
+has it fail sooner; `peek(session_id)`, a look at the version that never waits; `own_writes(session_id)` and
 `own_writes_done(session_id)`, how many versions this very object is adding or has added.
 `greenroom.store` has all of it. What agents get of it, and what that asks of it in turn, is in
 `_bound_store`.
@@ -119,6 +120,7 @@ class Bookkeeping:
         "_record_all",
         "ledger",
         "owner",
+        "patience",
         "remembers",
         "store",
     )
@@ -144,6 +146,8 @@ class Bookkeeping:
         )
         self._record_all: Callable[..., dict[str, int]] | None = getattr(store, "record", None)
         self._interrupt: Callable[[str], object] | None = getattr(store, "interrupt", None)
+        self.patience: float | None = getattr(store, "patience", None)
+        """After how many seconds a write has failed at the latest. `None`: nobody knows."""
         self._begun: Callable[[str], int] = getattr(store, "own_writes", _none)
         self._finished: Callable[[str], int] = getattr(store, "own_writes_done", _none)
 
@@ -205,11 +209,6 @@ class Bookkeeping:
             # Nobody has written to this one yet. That the agent's own has ended counts all the same, and
             # so does that another one is current.
             return Entered(home=home, conversation=current)
-
-    @property
-    def can_interrupt(self) -> bool:
-        """Whether a write that is under way can be ended."""
-        return self._interrupt is not None
 
     def interrupt(self) -> None:
         """Have what is being recorded fail."""

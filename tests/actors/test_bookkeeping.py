@@ -66,7 +66,7 @@ class Ledger(OnlySessions):
         super().__init__()
         self.log: list[Any] = []
 
-    record = interrupt = None
+    record = interrupt = patience = None
     """Those of `Recording`."""
 
     @contextlib.contextmanager
@@ -327,14 +327,13 @@ def test_what_else_there_is_takes_a_transaction(requests: list[Any]) -> None:
 def test_a_store_that_can_be_interrupted_is() -> None:
     store = Recording()
     books = Bookkeeping(store)
-    assert books.can_interrupt
     books.interrupt()
     assert store.log == [("interrupt", books.owner)]
 
 
 def test_a_store_that_cannot_be_interrupted_is_left_alone() -> None:
     books = Bookkeeping(Ledger())
-    assert not books.can_interrupt
+    assert books.patience is None
     books.interrupt()
 
 

@@ -42,7 +42,7 @@ class Hesitant(Moody):
         self.before: Gate | None = None
         """Where the next transaction waits."""
 
-    interrupt = None
+    patience = None
     """So that workers write, and callers do not stand at the gate."""
 
     @contextmanager

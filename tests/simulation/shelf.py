@@ -94,6 +94,8 @@ class Shelf:
                     versions[session_id] = version
         return versions
 
+    patience = 0.0
+
     def interrupt(self, owner: str) -> None:
         """Nothing is ever under way for long enough."""
 

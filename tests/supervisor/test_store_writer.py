@@ -330,13 +330,12 @@ def test_a_worker_writes_what_a_task_on_an_event_loop_wants(desk: Desk) -> None:
     assert here() not in desk.store.threads
 
 
-@pytest.mark.parametrize("why", ["no deadline", "cannot be interrupted"])
-def test_a_worker_writes_where_a_caller_could_not_be_released(
-    desk: Desk, why: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("patience", "timeout"), [(None, 10.0), (10.1, 10.0), (5.0, None)])
+def test_a_worker_writes_where_a_caller_might_wait_for_too_long(
+    desk: Desk, patience: float | None, timeout: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if why == "cannot be interrupted":
-        monkeypatch.setattr(Books, "interrupt", None)
-    desk.open(store_timeout=None if why == "no deadline" else 10.0)
+    monkeypatch.setattr(Books, "patience", patience)
+    desk.open(store_timeout=timeout)
     desk.enter("s1")
     assert got(desk.end_turn("s1").answer) is not None
     assert here() not in desk.store.threads
@@ -372,7 +371,8 @@ def test_a_caller_that_is_stuck_is_interrupted_then_given_up_and_its_session_tol
     request = record("s1", 1)
     session = desk.runtime.start(Recorder)
     entry = ToWrite(request, session.actor_inbox.create_future(request), session.actor_inbox)
-    caller = in_thread(lambda: desk.writer and desk.writer.record(entry))
+    writer = cast("StoreWriter", desk.writer)
+    caller = in_thread(lambda: writer.record(entry))
     writing.wait_reached()
 
     desk.clock.advance(5.1)
@@ -382,7 +382,9 @@ def test_a_caller_that_is_stuck_is_interrupted_then_given_up_and_its_session_tol
 
     with pytest.raises(WorkTimedOut):
         got(entry.answer)
-    [told] = session.ask(lambda: session.actor_inbox.actor.received[:1])
+    recorder = cast("Recorder", session.actor_inbox.actor)
+    until(lambda: recorder.received, "the notice")
+    [told] = recorder.received
     assert (told.request, type(told.error)) == (request, WorkTimedOut)
     assert caller.is_alive()
     with pytest.raises(StoreHangs):
