@@ -213,7 +213,7 @@ class StoreWriter:
         return self._books.write(requests) if requests else []
 
     def _refuse_what_hangs(self, hand: Hand[ToWrite]) -> None:
-        held: frozenset[str] = frozenset().union(*list(self._hanging.values())) - {""}
+        held = frozenset[str]().union(*list(self._hanging.values())) - {""}
         for entry in hand.entries:
             if entry.session_id in held:
                 entry.fail(StoreHangs(HANGS))

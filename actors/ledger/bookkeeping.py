@@ -16,8 +16,8 @@ transactions. Without them, the session remembers it while it lasts.
 And some that make it better, where they are there: `record(turns, owner=…, durability=…)`, what
 `complete` does, for several sessions in a transaction of its own; `patience`, after how many seconds
 that has failed at the latest, so that the callers of turns may call it, and `interrupt(owner)`, which
-has it fail sooner; `peek(session_id)`, a look at the version that never waits; `own_writes(session_id)` and
-`own_writes_done(session_id)`, how many versions this very object is adding or has added.
+has it fail sooner; `peek(session_id)`, a look at the version that never waits; `own_writes(session_id)`
+and `own_writes_done(session_id)`, how many versions this very object is adding or has added.
 `greenroom.store` has all of it. What agents get of it, and what that asks of it in turn, is in
 `_bound_store`.
 

@@ -66,7 +66,9 @@ class Ledger(OnlySessions):
         super().__init__()
         self.log: list[Any] = []
 
-    record = interrupt = patience = None
+    record: Any = None
+    interrupt: Any = None
+    patience: Any = None
     """Those of `Recording`."""
 
     @contextlib.contextmanager
