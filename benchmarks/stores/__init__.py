@@ -1,8 +1,8 @@
 """A room with a store, beside bare drivers that write the same.
 
 Rooms differ in where their store is and in what a completed turn survives (`durability`). Beside them
-stands what one writes without greenroom (`bare`): the same rows, in a table that has nothing else, by the
-driver's own statements on a kept connection. The session of openai-agents is there because many take it.
+stands what one writes without greenroom (`bare`): the driver's own statements on a kept connection, and
+a table that has nothing else. The session of openai-agents is there because many take it.
 Every measurement has a fresh database, on one file system (`databases`), and processes of its own.
 
 What is measured is in `scenarios`, what is expected in `bars`.
@@ -78,8 +78,8 @@ NOTES = {
     READS_ONLY: "durability off: the room looks at the transcript's version, and writes nothing",
     LOOK: "one SELECT of one row",
     BARE_NORMAL: (
-        "one UPDATE of a session's row by owner and epoch, which is its own transaction, in a write-ahead"
-        " log; normal and full are the values of synchronous. 64 threads combine: each puts its write on"
+        "one UPDATE of a session's row by owner and epoch, its own transaction, in a write-ahead log;"
+        " normal and full are the values of synchronous. 64 threads combine: each puts its write on"
         " a list, and the one that gets the lock writes all of them in one transaction"
     ),
     BARE_POSTGRES: (

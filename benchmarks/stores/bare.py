@@ -1,4 +1,4 @@
-"""What one writes without greenroom: a plain table, and the driver's own statements on a kept connection."""
+"""What one writes without greenroom: a plain table, and statements on the driver's own connection."""
 
 from __future__ import annotations
 

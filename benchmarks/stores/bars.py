@@ -36,8 +36,8 @@ WHAT = {
     ("turn", "each"): "an empty warm turn, 1 session",
     ("turn_64", "rate"): "64 sessions",
     ("turn_64", "p99_ms"): "64 sessions, p99",
-    ("restart", "seconds"): "the next turn of a session whose room was killed in one",
-    ("hop", "p99_ms"): "a turn in another process than the last one, p99",
+    ("restart", "seconds"): "first turn of a session whose room was killed",
+    ("hop", "p99_ms"): "a turn in another process than the last, p99",
     ("recover", "seconds"): "{orphans} sessions of a dead room, hooks of 1 ms",
 }
 

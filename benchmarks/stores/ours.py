@@ -48,9 +48,7 @@ class Contestant(Contender):
 
 
 class Life:
-    def __init__(
-        self, url: str, durability: Durability, lease_ttl: float | None, hook: float
-    ) -> None:
+    def __init__(self, url: str, durability: Durability, lease_ttl: float | None, hook: float) -> None:
         self._url = url
         self._agency = Agency(commit_seconds=hook, release_seconds=hook)
         policy = Policy(cap=10_000, sweep_every=None)  # nobody leaves for another

@@ -1,4 +1,4 @@
-"""The results as one picture: what a turn costs, what many sessions get done at once, and other processes.
+"""The results as one picture: what a turn costs, alone and among many, and several processes.
 
 Rows are named; colours and shapes only tell rooms from the others.
 """
@@ -68,7 +68,7 @@ def draw_turns(axes: Any, results: Results) -> None:
 
 def draw_together(axes: Any, results: Results) -> None:
     """A row a contender."""
-    axes.set_title("Turns a second, 64 sessions in 64 threads (log scale; | bar)", loc="left")
+    axes.set_title("Turns a second, 64 sessions (log scale; | bar)", loc="left")
     names = taking_part(results, "turn_64")
     for row, name in enumerate(names):
         found = results.figure("turn_64", name, "rate")
@@ -86,8 +86,8 @@ def draw_together(axes: Any, results: Results) -> None:
 
 def draw_lives(axes: Any, results: Results) -> None:
     """A row a scenario and room, with the bare driver in the same row."""
-    axes.set_title("Several processes, beside a bare driver (log scale; | bar)", loc="left")
-    titles = []
+    axes.set_title("Several processes (log scale; | bar)", loc="left")
+    titles: list[str] = []
     for scenario, room, figure, _, bound, unit in ROWS:
         found = results.figure(scenario, room, figure)
         if room not in LIVES or scenario.startswith("turn") or found is None:
@@ -124,7 +124,7 @@ def draw_mark(axes: Any, name: str, found: Spread, row: int, label: str | None =
 
 def draw_bar(axes: Any, value: float, row: int) -> None:
     """What is expected."""
-    axes.plot(value, row, "|", color=INK, markersize=17, markeredgewidth=2)
+    axes.plot(value, row, "|", color=INK, markersize=13, markeredgewidth=2)
 
 
 def scaled(found: Spread, by: float) -> Spread:

@@ -27,7 +27,7 @@ def report(results: Results, bars: Sequence[Bar]) -> str:
     """Everything that a run has to say."""
     footnotes = Footnotes()
     parts = [
-        " ".join(head(results).split()),
+        introduction(results),
         turns(results),
         look(results),
         together(results, footnotes),
@@ -37,12 +37,16 @@ def report(results: Results, bars: Sequence[Bar]) -> str:
         notes(results),
         judgements(bars),
     ]
-    parts[0] = wrapped(
-        f"{parts[0]} Several processes: {results.settings['lives']} repetitions. Files on"
-        f" {results.machine['file_system']}. The machine's load was {results.settings['load']:.1f} before"
-        " the run. In brackets: lowest and highest of the repetitions."
-    )
     return "\n\n".join(part for part in parts if part)
+
+
+def introduction(results: Results) -> str:
+    settings = results.settings
+    return wrapped(
+        f"{' '.join(head(results).split())} With several processes: {settings['lives']}. Files on"
+        f" {results.machine['file_system']}. The machine's load was {settings['load']:.1f} before."
+        " In brackets: lowest and highest of the repetitions."
+    )
 
 
 def beside(results: Results, scenario: str, figure: str, name: str) -> str:
@@ -68,8 +72,8 @@ def look(results: Results) -> str:
     if found is None or bare is None:
         return ""
     return wrapped(
-        f"{TITLES[READS_ONLY]}: a turn takes {with_spread(found)} µs more than with no store (medians). Of"
-        f" that, a bare look takes {with_spread(bare)} µs."
+        f"{TITLES[READS_ONLY]}: a turn takes {with_spread(found)} µs more than with no store. Of that, a"
+        f" bare look takes {with_spread(bare)} µs."
     )
 
 
@@ -77,24 +81,19 @@ def together(results: Results, footnotes: Footnotes) -> str:
     rows = []
     for name in results.present:
         many = results.figure("turn_64", name, "rate")
-        if many is None:
-            rows.append([TITLES[name], gap(results, TURNS, "turn_64", name, footnotes)])
-            continue
-        rows.append(
-            [
-                TITLES[name],
-                with_spread(many),
-                beside(results, "turn_64", "rate", name),
-                with_spread(results.growth(name, "rate", "turn_64", "turn"), "×"),
-                with_spread(results.figure("turn_64", name, "p99_ms")),
-            ]
-        )
-    header = ["", "turns a second", "÷ bare, combining", "÷ 1 session", "p99, ms"]
-    rows = [row + [""] * (len(header) - len(row)) for row in rows if any(row[1:])]
+        cells = [
+            with_spread(many) or gap(results, TURNS, "turn_64", name, footnotes),
+            beside(results, "turn_64", "rate", name),
+            with_spread(results.growth(name, "rate", "turn_64", "turn"), "×"),
+            with_spread(results.figure("turn_64", name, "p99_ms")),
+        ]
+        if any(cells):
+            rows.append([TITLES[name], *cells])
+    header = ["", "turns a second", "÷ combining", "÷ 1 session", "p99, ms"]
     return table("64 sessions in 64 threads: median", header, rows)
 
 
-LIFE_FIGURES = (("restart", "seconds"), ("hop", "p50_ms"), ("hop", "p99_ms"), ("recover", "seconds"))
+LIFE_FIGURES = (("restart", "ms"), ("hop", "p50_ms"), ("hop", "p99_ms"), ("recover", "seconds"))
 
 
 def lives(results: Results) -> str:
@@ -104,7 +103,7 @@ def lives(results: Results) -> str:
         if name in results.present
     ]
     orphans = results.settings["orphans"]
-    header = ["", "turn after a kill, s", "hop p50, ms", "p99, ms", f"{orphans} recovered, s"]
+    header = ["", "turn after a kill, ms", "hop p50, ms", "p99, ms", f"{orphans} recovered, s"]
     parts = [
         table("Several processes: median", header, rows),
         wrapped(
