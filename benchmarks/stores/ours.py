@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from benchmarks.contender import Contender, Stage
 from benchmarks.rooms import ours
@@ -53,7 +54,7 @@ class Life:
         self._agency = Agency(commit_seconds=hook, release_seconds=hook)
         policy = Policy(cap=10_000, sweep_every=None)  # nobody leaves for another
         if lease_ttl is not None:
-            policy = Policy(cap=10_000, sweep_every=None, lease_ttl=lease_ttl)
+            policy = replace(policy, lease_ttl=lease_ttl)
         self._room = Greenroom(self._agency.build, policy=policy, store=url, durability=durability)
 
     def hold(self) -> None:
