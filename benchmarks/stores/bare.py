@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from benchmarks.contender import Call, Contender, Stage
@@ -126,6 +126,7 @@ class Contestant(Contender):
             keys = list(names(actors))
             database.write_all(INSERT, [(key, OWNER, 0) for key in keys])
             if not self._writes:
+                assert threads == 1, "threads cannot share its cursor"
                 yield Stage(calls=[looking(database.looker(SELECT), key) for key in keys])
                 return
             write = database.writer(UPDATE) if threads == 1 else Combining(database).write
@@ -159,7 +160,8 @@ class Life:
     """A process whose end the system makes known: it holds a lock that goes with it."""
 
     def __init__(self, database: Database, hook: float) -> None:
-        self._database = database
+        self._open = ExitStack()
+        self._database = self._open.enter_context(closing(database))
         self._hook = hook
         self._owner = f"{OWNER} {os.getpid()}"
 
@@ -170,8 +172,8 @@ class Life:
         else:
             import fcntl
 
-            self._file = open(f"{self._database.path}.lock", "w")  # noqa: SIM115  # kept
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            file = self._open.enter_context(open(f"{self._database.path}.lock", "w"))
+            fcntl.flock(file, fcntl.LOCK_EX)
 
     def hold(self) -> None:
         """Begin a turn, and never end it."""
@@ -203,7 +205,7 @@ class Life:
             time.sleep(self._hook)
 
     def close(self) -> None:
-        self._database.close()
+        self._open.close()
 
     def check(self, sessions: int, turns: int) -> None:
         """See that the table has all of it, and close."""
