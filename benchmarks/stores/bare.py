@@ -98,18 +98,19 @@ class Combining:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._pending: deque[list[Row]] = deque()
+        self.pending: deque[list[Row]] = deque()
+        """Rows that nobody writes yet. An entry is emptied when its row is taken."""
         self._lock = threading.Lock()
 
     def write(self, row: Row) -> None:
         entry = [row]
-        self._pending.append(entry)
+        self.pending.append(entry)
         with self._lock:
             if not entry:
                 return  # somebody else wrote it
             rows = []
-            while self._pending:
-                rows.append(self._pending.popleft().pop())
+            while self.pending:
+                rows.append(self.pending.popleft().pop())
             self._database.write_all(UPDATE, rows)
 
 
@@ -172,7 +173,7 @@ class Life:
         else:
             import fcntl
 
-            file = self._open.enter_context(open(f"{self._database.path}.lock", "w"))
+            file = self._open.enter_context(open(f"{self._database.path}.lock", "w"))  # noqa: SIM115  # kept
             fcntl.flock(file, fcntl.LOCK_EX)
 
     def hold(self) -> None:

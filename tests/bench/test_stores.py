@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -32,6 +33,7 @@ from benchmarks.stores.ours import check_ledger
 from benchmarks.stores.scenarios import QUICK, Contestant, hopping, recovering, restarting
 from benchmarks.stores.tables import report
 from greenroom.store import open_store
+from tests.actors.actors import PATIENCE, Gate
 from tests.bench import samples
 from tests.postgres import PostgresServer
 
@@ -139,31 +141,34 @@ def test_a_bare_write_under_another_owner_is_an_error(tmp_path: Path) -> None:
 # The combining that a room is compared with
 
 
-def test_what_threads_put_on_the_list_is_written_once() -> None:
-    written: list[Row] = []
-    batches: list[int] = []
+def test_what_waits_is_written_at_once_by_the_thread_that_gets_the_lock() -> None:
+    batches: list[list[Row]] = []
+    writing, gate, waiting = Gate(), Gate(), threading.Semaphore(0)
 
-    class Noting:
+    class Pausing:
         def write_all(self, statement: str, rows: list[Row]) -> None:
-            batches.append(len(rows))
-            written.extend(rows)
+            batches.append(sorted(rows))
+            writing.open()
+            gate.wait()
 
-    combining = Combining(cast("Database", Noting()))
-    start = threading.Barrier(8)
+    class Seen(deque[list[Row]]):
+        def append(self, entry: list[Row]) -> None:
+            super().append(entry)
+            waiting.release()
 
-    def write(number: int) -> None:
-        start.wait(10.0)
-        for turn in range(50):
-            combining.write((number, turn))
-            assert (number, turn) in written
-
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
-    for thread in threads:
+    combining = Combining(cast("Database", Pausing()))
+    combining.pending = Seen()
+    threads = [threading.Thread(target=combining.write, args=((number,),)) for number in range(4)]
+    threads[0].start()
+    writing.wait()
+    for thread in threads[1:]:
         thread.start()
+    for _ in threads:
+        assert waiting.acquire(timeout=PATIENCE)
+    gate.open()
     for thread in threads:
         thread.join()
-    assert sorted(written) == [(number, turn) for number in range(8) for turn in range(50)]
-    assert min(batches) > 0
+    assert batches == [[(0,)], [(1,), (2,), (3,)]]
 
 
 # The bars
