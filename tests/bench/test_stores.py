@@ -143,12 +143,11 @@ def test_a_bare_write_under_another_owner_is_an_error(tmp_path: Path) -> None:
 
 def test_what_waits_is_written_at_once_by_the_thread_that_gets_the_lock() -> None:
     batches: list[list[Row]] = []
-    writing, gate, waiting = Gate(), Gate(), threading.Semaphore(0)
+    gate, waiting = Gate(), threading.Semaphore(0)
 
     class Pausing:
         def write_all(self, statement: str, rows: list[Row]) -> None:
             batches.append(sorted(rows))
-            writing.open()
             gate.wait()
 
     class Seen(deque[list[Row]]):
@@ -160,7 +159,7 @@ def test_what_waits_is_written_at_once_by_the_thread_that_gets_the_lock() -> Non
     combining.pending = Seen()
     threads = [threading.Thread(target=combining.write, args=((number,),)) for number in range(4)]
     threads[0].start()
-    writing.wait()
+    gate.wait_reached()
     for thread in threads[1:]:
         thread.start()
     for _ in threads:
