@@ -33,7 +33,7 @@ ROWS: tuple[Row, ...] = (
 )
 
 WHAT = {
-    ("turn", "each"): "an empty warm turn, 1 session",
+    ("turn", "each"): "an empty warm turn",
     ("turn_64", "rate"): "64 sessions",
     ("turn_64", "p99_ms"): "64 sessions, p99",
     ("restart", "seconds"): "first turn of a session whose room was killed",

@@ -100,8 +100,10 @@ def lives(results: Results) -> str:
     rows = [
         [TITLES[name], *(with_spread(results.figure(s, name, figure)) for s, figure in LIFE_FIGURES)]
         for name in LIVES
-        if name in results.present
+        if results.figure("restart", name, "ms")
     ]
+    if not rows:
+        return ""
     orphans = results.settings["orphans"]
     header = ["", "turn after a kill, ms", "hop p50, ms", "p99, ms", f"{orphans} recovered, s"]
     parts = [

@@ -200,7 +200,7 @@ def turn(microseconds: float) -> dict[str, float]:
 
 def test_a_turn_is_held_against_the_driver_that_does_the_same() -> None:
     bars = {bar.what: bar for bar in judge(results())}
-    warm = bars["SQLite, normal: an empty warm turn, 1 session ÷ sqlite3, normal"]
+    warm = bars["SQLite, normal: an empty warm turn ÷ sqlite3, normal"]
     assert (warm.found.middle, warm.found.low, warm.found.high) == (8.0, 4.0, 12.0)
     assert not warm.met
     assert bars["Seeing that nobody wrote"].found.middle == 12.0
