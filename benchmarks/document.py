@@ -43,7 +43,7 @@ Contenders take turns, each in a process of its own, so that a noisy moment hits
 | side by side with others | `make bench-peers` | a quarter of an hour; with `ARGS=--quick` 2 minutes |
 | how cost grows with sessions | `make bench-scale` | half an hour; with `ARGS=--quick` a minute |
 | the heart, held against its bars | `make bench-heart` | 2 minutes; with `ARGS=--whole` 7 |
-| the store, beside bare drivers | `make bench ARGS="--only stores"` | 8 minutes; with `--quick` as well, 2 |
+| the store, beside bare drivers | `make bench ARGS="--only stores"` | 8 minutes; with `--quick`, 2 |
 | where the time goes | `make profile` | 3 minutes |
 | the long run | `make soak` | an hour; a trial: `ARGS="--duration 1m"` |
 | runtime, rooms, stores, gateway, webui | `make bench` | 22 minutes; one: `ARGS="--only rooms"` |
