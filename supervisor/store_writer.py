@@ -44,7 +44,7 @@ from greenroom.actors.runtime._logging import get_log
 from greenroom.actors.runtime._loops import running_loop
 from greenroom.actors.runtime._pen import Pen
 from greenroom.actors.runtime._threads import LOCAL
-from greenroom.messages import Answered, CloseBooks
+from greenroom.messages import Answered, CloseBooks, EnterStore, RecordTurn
 
 if TYPE_CHECKING:
     from greenroom.actors import Timer
@@ -127,7 +127,12 @@ class StoreWriter:
             if isinstance(entry.request, CloseBooks):
                 self._closing = entry
             self._pen.line.append(entry)
-            self._have_written()
+            thread = LOCAL.state
+            if thread.will_wait and _may_take_a_while(entry.request) and self._callers_write():
+                self._pen.timeout = self._context.policy.store_timeout
+                thread.pen = self._pen
+            else:
+                self._have_written()
 
     def _answer_without_ledger(self, entry: ToWrite) -> None:
         """There is nothing to write, and no order to keep."""
@@ -146,18 +151,21 @@ class StoreWriter:
             entry.fail(RoomClosed(CLOSED))
             return
         self._pen.line.append(entry)
-        if self._caller_writes():
+        if self._callers_write() and not LOCAL.state.driving and self._is_on_thread():
             self._pen.timeout = self._context.policy.store_timeout
             self._pen.write_here()
         else:
             self._have_written()
 
-    def _caller_writes(self) -> bool:
+    def _callers_write(self) -> bool:
+        """Whether the store is well, and gives up in time if it is not."""
         patience, timeout = self._books.patience, self._context.policy.store_timeout
         if patience is None or timeout is None or patience > timeout:
             return False
-        if not self._health.callers_write or self._hanging or LOCAL.state.driving:
-            return False
+        return self._health.callers_write and not self._hanging
+
+    def _is_on_thread(self) -> bool:
+        """Whether this thread may wait."""
         if self._runtime.simulated:
             return self._runtime.random.random() < 0.5
         return running_loop() is None
@@ -288,6 +296,11 @@ class StoreHangs(Exception):
     """A write to the store has not come back, and nothing else is written for its sessions."""
 
     temporary = True
+
+
+def _may_take_a_while(request: Any) -> bool:
+    """Whether its caller waits for this, and for nothing that must come sooner."""
+    return type(request) is RecordTurn or (type(request) is EnterStore and request.here)
 
 
 def _tell(session: Mailbox, message: Any) -> None:

@@ -255,7 +255,8 @@ class Ledger:
         verdict = self._verdict_at_once(effect.turn.session_id)
         if verdict is None:
             self._known.enter_at = NEVER
-            return [self._accounts.enter(session_id, self._home_beside(session_id))]
+            home = self._home_beside(session_id)
+            return [self._accounts.enter(session_id, home, here=effect.turn.here)]
         self._watch_lease(session_id)
         return self._state.machine.entered(verdict)
 

@@ -148,9 +148,7 @@ class Bookkeeping:
             store.peek if getattr(store, "can_peek", False) else None
         )
         self._take_all: Callable[..., dict[str, Any]] | None = getattr(store, "take_all", None)
-        self._transact: Callable[..., object] = (
-            getattr(store, "transact", None) or self._transact_in_block
-        )
+        self._transact: Callable[..., object] | None = getattr(store, "transact", None)
         self._record_all: Callable[..., dict[str, int]] | None = getattr(store, "record", None)
         self._interrupt: Callable[[str], object] | None = getattr(store, "interrupt", None)
         self.patience: float | None = getattr(store, "patience", None)
@@ -235,7 +233,8 @@ class Bookkeeping:
                 for at in sorted(rest, key=lambda at: _order(requests[at])):
                     results[at] = self._write(ledger, requests[at])
 
-            self._transact(write, durability=self._durability)
+            transact = self._transact or self._transact_in_block
+            transact(write, durability=self._durability)
             for at in rest:
                 request = requests[at]
                 if isinstance(request, EnterStore) and request.home is not None:

@@ -14,6 +14,7 @@ import pytest
 
 from greenroom import Policy, RoomClosed
 from greenroom.actors import (
+    Actor,
     AgentHooks,
     ManualClock,
     RoomContext,
@@ -21,7 +22,9 @@ from greenroom.actors import (
     WorkTimedOut,
 )
 from greenroom.actors.ledger.bookkeeping import Bookkeeping, ToWrite
-from greenroom.messages import CallLedger, CloseBooks, EnterStore, RecordTurn
+from greenroom.actors.runtime._answers import ask_and_hear
+from greenroom.actors.runtime._threads import LOCAL
+from greenroom.messages import Answered, CallLedger, CloseBooks, EnterStore, RecordTurn
 from greenroom.supervisor.store_writer import MOST_AT_ONCE, StoreHangs, StoreWriter
 from tests.actors.actors import PATIENCE, Gate, Recorder, in_thread, join_all
 from tests.room.agents import until
@@ -288,6 +291,55 @@ def test_the_caller_of_a_turn_writes_its_end(desk: Desk) -> None:
     assert got(ended.answer) is not None
     assert desk.written()[-1] == ["complete 1 s1"]
     assert desk.store.threads[-1] == here()
+
+
+class Asker(Actor):
+    """A session that asks the store writer, and answers when it is answered."""
+
+    def __init__(self, writer: StoreWriter) -> None:
+        super().__init__()
+        self.writer = writer
+        self.reply: Any = None
+
+    def on_receive(self, message: Any) -> Any:
+        if isinstance(message, Answered):
+            self.reply.set(message)
+            return
+        self.reply = self.defer_reply()
+        ask_and_hear(self, cast("Any", self.writer), message)
+
+
+@pytest.mark.parametrize(
+    ("asked", "who"),
+    [
+        (EnterStore(session_id="s1", key="a", here=True), "caller"),
+        (record("s1", 1), "caller"),
+        (EnterStore(session_id="s1", key="a"), "worker"),
+        (call("pin", "s1", epoch=1), "worker"),
+    ],
+    ids=["begins", "ends", "begins, and may not wait for long", "something else"],
+)
+def test_who_waits_for_what_a_session_asks_writes_it(desk: Desk, asked: Any, who: str) -> None:
+    """When the handler that asked has returned."""
+    writer = desk.open()
+    desk.enter("s1")
+    asker = desk.runtime.start(Asker, writer)
+
+    answered = asker.ask(asked, timeout=PATIENCE)
+
+    assert answered.error is None
+    assert (desk.store.threads[-1] == here()) is (who == "caller")
+    assert LOCAL.state.pen is None
+    assert not LOCAL.state.will_wait
+
+
+def test_who_does_not_wait_for_the_answer_writes_nothing(desk: Desk) -> None:
+    writer = desk.open()
+    desk.enter("s1")
+    asker = desk.runtime.start(Asker, writer)
+    answer = asker.ask(EnterStore(session_id="s1", key="a", here=True), block=False)
+    assert got(answer).error is None
+    assert here() not in desk.store.threads
 
 
 def test_a_caller_writes_what_others_want_written_meanwhile(desk: Desk) -> None:
