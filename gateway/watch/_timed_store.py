@@ -32,6 +32,7 @@ OPERATIONS = (
     "create_session",
     "delete_session",
     "end_session",
+    "extend",
     "messages",
     "session",
     "sessions",
