@@ -10,8 +10,9 @@ suspended in between. A session id that the session never held, or 256 others ag
 be written to as by anybody.
 
 What this asks of a store, beside what `bookkeeping` lists: `append`, `extend`, `end_session` and their
-twins that end in `_soon` take a `fence`, which is `None` or an object with `owner` and `epoch`; and the error with
-which they refuse one has an attribute `fenced` that is true. Everything else is the store's own.
+twins that end in `_soon` take a `fence`, which is `None` or an object with `owner` and `epoch`; and the
+error with which they refuse one has an attribute `fenced` that is true. Everything else is the store's
+own.
 """
 
 from __future__ import annotations
