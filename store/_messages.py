@@ -1,8 +1,8 @@
 """The messages of a transcript: how they get into the table, and out again.
 
-What is added together is one transaction and one row a message. SQLite has its database at hand, and
-inserts the rows one after the other: as JSON they would be encoded twice. PostgreSQL takes arrays, and
-one round trip; its trigger counts all rows of a statement at once.
+What is added together is one transaction, and one row a message. PostgreSQL takes arrays: the session is
+locked, its lease compared and all rows are added in one statement, which is one round trip. SQLite has
+its database at hand, so that statements cost next to nothing, and content as JSON would cost more.
 """
 
 from __future__ import annotations
@@ -15,17 +15,30 @@ from sqlalchemy import bindparam
 
 from greenroom.store._content import ROLE_LENGTH, check_name, decode, encode
 from greenroom.store._rows import Message
-from greenroom.store._tables import messages
+from greenroom.store._tables import messages, sessions
 
 if TYPE_CHECKING:
     from sqlalchemy.pool import PoolProxiedConnection
 
     from greenroom.store._engine import Engine
+    from greenroom.store._rows import Fence
 
-__all__ = ["Encoded", "add_messages", "as_message", "encode_messages", "read_messages"]
+__all__ = [
+    "Encoded",
+    "Placed",
+    "add_at_once",
+    "add_one_by_one",
+    "added_messages",
+    "as_message",
+    "encode_messages",
+    "read_messages",
+]
 
 Encoded = tuple[str, str, str, object]
 """A message that can be stored: its role, its content as text, the format of that, and the content."""
+
+Placed = tuple[int, float]
+"""Where a message was added, and when."""
 
 _sid: sa.BindParameter[str] = bindparam("sid")
 _ADD_ONE = (
@@ -40,9 +53,17 @@ _ADD_ONE = (
     .returning(messages.c.created)
 )
 _ADD_ALL = sa.text(
-    f"""INSERT INTO {messages.name} (session_id, position, role, content, format)
-    SELECT CAST(:sid AS text), CAST(:last AS integer) + said.number, said.role, said.content, said.format
-    FROM unnest(CAST(:roles AS text[]), CAST(:contents AS text[]), CAST(:formats AS text[]))
+    f"""WITH session AS (
+        SELECT last_position FROM {sessions.name}
+        WHERE session_id = :sid AND (
+            NOT CAST(:fenced AS boolean)
+            OR owner IS NOT DISTINCT FROM CAST(:an_owner AS text) AND epoch = :an_epoch
+        )
+        FOR UPDATE
+    )
+    INSERT INTO {messages.name} (session_id, position, role, content, format)
+    SELECT :sid, session.last_position + said.number, said.role, said.content, said.format
+    FROM session, unnest(CAST(:roles AS text[]), CAST(:contents AS text[]), CAST(:formats AS text[]))
     WITH ORDINALITY AS said (role, content, format, number)
     ORDER BY said.number
     RETURNING position, created"""
@@ -62,36 +83,15 @@ def encode_messages(said: Iterable[tuple[str, object]]) -> list[Encoded]:
     return [(check_name("role", role, ROLE_LENGTH), *encode(content), content) for role, content in said]
 
 
-def add_messages(
+def add_one_by_one(
     engine: Engine,
     connection: PoolProxiedConnection,
     session_id: str,
     last: int,
     said: Sequence[Encoded],
-) -> list[Message]:
+) -> list[Placed]:
     """Add messages behind position `last` of a session that is locked."""
-    add = _add_one_by_one if engine.dialect.name == "sqlite" else _add_at_once
-    created = add(engine, connection, session_id, last, said)
-    return [
-        Message(
-            session_id=session_id,
-            position=position,
-            role=role,
-            content=content,
-            created=created[position],
-        )
-        for position, (role, _, _, content) in enumerate(said, last + 1)
-    ]
-
-
-def _add_one_by_one(
-    engine: Engine,
-    connection: PoolProxiedConnection,
-    session_id: str,
-    last: int,
-    said: Sequence[Encoded],
-) -> dict[int, float]:
-    created: dict[int, float] = {}
+    placed: list[Placed] = []
     for position, (role, text, form, _) in enumerate(said, last + 1):
         values = {
             "sid": session_id,
@@ -100,26 +100,38 @@ def _add_one_by_one(
             "a_content": text,
             "a_format": form,
         }
-        created[position] = engine.run(connection, _ADD_ONE, values).value()
-    return created
+        placed.append((position, engine.run(connection, _ADD_ONE, values).value()))
+    return placed
 
 
-def _add_at_once(
+def add_at_once(
     engine: Engine,
     connection: PoolProxiedConnection,
     session_id: str,
-    last: int,
+    fence: Fence | None,
     said: Sequence[Encoded],
-) -> dict[int, float]:
+) -> list[Placed]:
+    """Add messages with one statement. Without any, there is no such session or the lease is not good.
+    Only PostgreSQL can."""
     values = {
         "sid": session_id,
-        "last": last,
+        "fenced": fence is not None,
+        "an_owner": None if fence is None else fence.owner,
+        "an_epoch": 0 if fence is None else fence.epoch,
         "roles": [role for role, _, _, _ in said],
         "contents": [text for _, text, _, _ in said],
         "formats": [form for _, _, form, _ in said],
     }
     rows: list[Any] = engine.run(connection, _ADD_ALL, values).rows
-    return dict(rows)
+    return sorted(rows)
+
+
+def added_messages(session_id: str, said: Sequence[Encoded], placed: Sequence[Placed]) -> list[Message]:
+    """What was added, as messages."""
+    return [
+        Message(session_id=session_id, position=position, role=role, content=content, created=created)
+        for (role, _, _, content), (position, created) in zip(said, placed, strict=True)
+    ]
 
 
 def read_messages(

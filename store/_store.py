@@ -24,7 +24,14 @@ from greenroom.store._ledger import (
     session_row,
 )
 from greenroom.store._maintenance import Maintenance
-from greenroom.store._messages import add_messages, as_message, encode_messages, read_messages
+from greenroom.store._messages import (
+    add_at_once,
+    add_one_by_one,
+    added_messages,
+    as_message,
+    encode_messages,
+    read_messages,
+)
 from greenroom.store._own_writes import OwnWrites
 from greenroom.store._peek import Peeker
 from greenroom.store._pending import Threads, soon
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.pool import PoolProxiedConnection
 
+    from greenroom.store._messages import Placed
     from greenroom.store._record import Ended
     from greenroom.store._rows import Fence, Message, SessionRow
 
@@ -135,9 +143,18 @@ class Store(Maintenance):
         check_name("session_id", session_id)
         encoded = encode_messages(said)
 
-        def add(connection: PoolProxiedConnection) -> tuple[list[Message], int]:
+        def at_once(connection: PoolProxiedConnection) -> list[Placed]:
+            return add_at_once(self._engine, connection, session_id, fence, encoded)
+
+        def one_by_one(connection: PoolProxiedConnection) -> list[Placed]:
             last, _ = self._lock(connection, session_id, fence)
-            return add_messages(self._engine, connection, session_id, last, encoded), len(encoded)
+            return add_one_by_one(self._engine, connection, session_id, last, encoded)
+
+        def add() -> tuple[list[Message], int]:
+            placed = [] if self._engine.dialect.name == "sqlite" else self._engine.write_once(at_once)
+            # If nothing was added there, this finds out why.
+            placed = placed or self._engine.write(one_by_one)
+            return added_messages(session_id, encoded, placed), len(encoded)
 
         return self._write_own(session_id, len(encoded), add)
 
@@ -176,7 +193,7 @@ class Store(Maintenance):
                 self._engine.run(connection, END, {"sid": session_id})
             return self._row(connection, session_id), 0 if ended else 1
 
-        return self._write_own(session_id, 1, end)
+        return self._write_own(session_id, 1, lambda: self._engine.write(end))
 
     def delete_session(self, session_id: str, *, force: bool = False) -> bool:
         """Delete a session with its transcript, for good. False if there is none.
@@ -272,9 +289,7 @@ class Store(Maintenance):
         """How many of them are done, and therefore in any version that is read from now on."""
         return self._own_writes_done.of(session_id)
 
-    def _write_own(
-        self, session_id: str, most: int, work: Callable[[PoolProxiedConnection], tuple[T, int]]
-    ) -> T:
+    def _write_own(self, session_id: str, most: int, write: Callable[[], tuple[T, int]]) -> T:
         """Write, and count how many versions that adds before it happens: `most`, or fewer as it turns
         out.
 
@@ -282,7 +297,7 @@ class Store(Maintenance):
         """
         self._own_writes.add(session_id, most)
         try:
-            result, versions = self._engine.write(work)
+            result, versions = write()
             if versions:
                 self._own_writes_done.add(session_id, versions)
             if versions < most:
