@@ -107,7 +107,8 @@ class FactMemory:
         if found:
             through = rows[-1].position
             entry = {"token": token, "session": session_id, "through": through, "facts": found}
-            await self._store.create_session_soon(self._place, key=self._place, source="memory")
+            if not self._position:  # with a row read there is a session
+                await self._store.create_session_soon(self._place, key=self._place, source="memory")
             await self._store.append_soon(self._place, role="memory", content=entry)
             await self.load_soon()
         elif rows:
