@@ -29,7 +29,7 @@ has the session's lease, and by nobody else.
 need a second connection, and in memory and for writing to SQLite there is one.
 
 The modules: `_connect` connections, and `_engine` transactions and statements on them; `_schema` how the
-tables come to be, and `_schema_statements` the triggers of version 4; `_tables` what they are; `_ledger`
+tables come to be, and `_schema_statements` how PostgreSQL counts; `_tables` what they are; `_ledger`
 the statements on leases and generations, `_messages` those on transcripts; `_transaction` and `_store`
 what is called; `_peek` the look that waits for nobody; `_pending` the async twins; `_maintenance` and
 `_transfer` what operators do.

@@ -1,6 +1,6 @@
-"""PostgreSQL counts the messages of a statement at once: what leads from version 3 of the tables to 4.
+"""A migration: PostgreSQL counts the messages of a statement at once.
 
-Until then its triggers counted row by row, and each of these updates of a session had to find its way
+Before it the triggers counted row by row, and each of these updates of a session had to find its way
 past all versions of the row that the ones before it had left in the transaction, so that ten times as
 many messages took a hundred times as long, to add and to delete: 30,000 more than a minute. What is
 counted stays the same: one in `message_count` and `version` for each message.
@@ -14,7 +14,7 @@ SQLite has triggers for rows only, and needs no others: it changes a row where i
 
 from __future__ import annotations
 
-__all__ = ["STATEMENTS_4"]
+__all__ = ["COUNT_BY_STATEMENT"]
 
 _POSTGRESQL = (
     "DROP TRIGGER greenroom_message_added ON greenroom_messages",
@@ -57,4 +57,4 @@ _POSTGRESQL = (
     FOR EACH STATEMENT EXECUTE FUNCTION greenroom_message_deleted()""",
 )
 
-STATEMENTS_4: dict[str, tuple[str, ...]] = {"sqlite": (), "postgresql": _POSTGRESQL}
+COUNT_BY_STATEMENT: dict[str, tuple[str, ...]] = {"sqlite": (), "postgresql": _POSTGRESQL}

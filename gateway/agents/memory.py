@@ -125,6 +125,8 @@ class FactMemory:
     def _nothing(self, error: Exception, session_id: str) -> list[Any]:
         if not is_unknown_session(error, session_id):
             raise error
+        if session_id == self._place:
+            self._position = 0  # none was kept yet, or somebody deleted them
         return []
 
     def _read(self, rows: list[Any]) -> None:
