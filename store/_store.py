@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
+from greenroom.store._connect import PATIENCE
 from greenroom.store._content import check_name
 from greenroom.store._engine import FORK_PACE, FORK_PATIENCE, Engine, inherited
 from greenroom.store._errors import Fenced, SessionExists, SessionInUse, UnknownSession
@@ -99,6 +100,9 @@ class Store(Maintenance):
         """Where it is, without secrets."""
         self.durability = self._engine.durability
         """What a write waits for, if it does not say so itself."""
+        self.patience = 2 * PATIENCE
+        """How many seconds `record()` waits at most: for a connection, and for the database. Only a disk
+        that hangs takes longer."""
         self.can_peek = self._engine.path is not None
         """Whether `peek()` works for this database."""
 

@@ -14,9 +14,10 @@ To remember which conversation of a key is current: `conversation(key)`, its ses
 transactions. Without them, the session remembers it while it lasts.
 
 And some that make it better, where they are there: `record(turns, owner=…, durability=…)`, what
-`complete` does, for several sessions in a transaction of its own; `interrupt(owner)`, so that a caller
-may write, too; `peek(session_id)`, a look at the version that never waits; `own_writes(session_id)` and
-`own_writes_done(session_id)`, how many versions this very object is adding or has added.
+`complete` does, for several sessions in a transaction of its own; `patience`, after how many seconds
+that has failed at the latest, so that the callers of turns may call it, and `interrupt(owner)`, which
+has it fail sooner; `peek(session_id)`, a look at the version that never waits; `own_writes(session_id)`
+and `own_writes_done(session_id)`, how many versions this very object is adding or has added.
 `greenroom.store` has all of it. What agents get of it, and what that asks of it in turn, is in
 `_bound_store`.
 
@@ -29,7 +30,7 @@ import os
 import secrets
 import socket
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actors.ledger.coherence import TranscriptVersion
 from greenroom.actors.runtime._strikes import is_strike
@@ -44,6 +45,8 @@ from greenroom.messages import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from greenroom.actors.runtime._future import Future
 
 __all__ = ["DURABILITIES", "Beat", "Bookkeeping", "check_durability", "check_names"]
 
@@ -87,6 +90,24 @@ class Beat:
     """For how many seconds, unless it says so again."""
 
 
+class ToWrite(NamedTuple):
+    """Something to be written, and who waits for that."""
+
+    request: Any
+    answer: Future[Any]
+    session: Any = None
+    """Who is told if it is given up, because the caller who would tell it may be stuck in it."""
+
+    @property
+    def session_id(self) -> str:
+        """The session id that it is about. Empty: it is about none."""
+        return getattr(self.request, "session_id", "")
+
+    def fail(self, error: BaseException) -> None:
+        """Answer with an error, unless it was answered before."""
+        self.answer._offer((None, (type(error), error, error.__traceback__)))
+
+
 class Bookkeeping:
     """A store, as a room uses it."""
 
@@ -99,6 +120,7 @@ class Bookkeeping:
         "_record_all",
         "ledger",
         "owner",
+        "patience",
         "remembers",
         "store",
     )
@@ -124,6 +146,8 @@ class Bookkeeping:
         )
         self._record_all: Callable[..., dict[str, int]] | None = getattr(store, "record", None)
         self._interrupt: Callable[[str], object] | None = getattr(store, "interrupt", None)
+        self.patience: float | None = getattr(store, "patience", None)
+        """After how many seconds a write has failed at the latest. `None`: nobody knows."""
         self._begun: Callable[[str], int] = getattr(store, "own_writes", _none)
         self._finished: Callable[[str], int] = getattr(store, "own_writes_done", _none)
 
@@ -185,11 +209,6 @@ class Bookkeeping:
             # Nobody has written to this one yet. That the agent's own has ended counts all the same, and
             # so does that another one is current.
             return Entered(home=home, conversation=current)
-
-    @property
-    def can_interrupt(self) -> bool:
-        """Whether a write that is under way can be ended."""
-        return self._interrupt is not None
 
     def interrupt(self) -> None:
         """Have what is being recorded fail."""

@@ -66,6 +66,11 @@ class Ledger(OnlySessions):
         super().__init__()
         self.log: list[Any] = []
 
+    record: Any = None
+    interrupt: Any = None
+    patience: Any = None
+    """Those of `Recording`."""
+
     @contextlib.contextmanager
     def transaction(self, *, durability: str) -> Iterator[Any]:
         self.log.append(("begin", durability))
@@ -203,6 +208,17 @@ def test_what_the_store_says_of_a_key_is_never_an_error(store: Store) -> None:
     assert Bookkeeping(store).held_for("a") == ()
 
 
+class Recording(Ledger):
+    """One that records the ends of turns in one statement, and can be interrupted."""
+
+    def record(self, turns: list[Any], *, owner: str, durability: str) -> dict[str, int]:
+        self.log.append(("record", turns, owner, durability))
+        return {session_id: 1 for session_id, *_ in turns if session_id != "lost"}
+
+    def interrupt(self, owner: str) -> None:
+        self.log.append(("interrupt", owner))
+
+
 # Writing.
 
 
@@ -276,6 +292,51 @@ def test_each_request_is_what_the_ledger_is_told() -> None:
         ("hand_over", "s", mine),
         ("disclaim", "s", {"key": "a", "owner": books.owner}),
     ]
+
+
+def end(session_id: str, generation: int | None = 1) -> RecordTurn:
+    return RecordTurn(session_id=session_id, epoch=3, generation=generation, linger=2.0)
+
+
+def test_the_ends_of_turns_of_different_sessions_are_one_statement() -> None:
+    store = Recording()
+    books = Bookkeeping(store, durability="normal")
+
+    seen = books.write([end("b", 4), end("lost"), end("a", 7)])
+
+    turns = [("b", 3, 4, 2.0), ("lost", 3, 1, 2.0), ("a", 3, 7, 2.0)]
+    assert store.log == [("record", turns, books.owner, "normal")]
+    assert seen == [TranscriptVersion(1, False), None, TranscriptVersion(1, False)]
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [end("a", 1), end("a", 2)],
+        [end("a", None), end("b")],
+        [Beat(9.0), end("a")],
+        [end("a"), EnterStore(session_id="b", key="b")],
+    ],
+    ids=["one session twice", "not completed", "with a beat", "with something else"],
+)
+def test_what_else_there_is_takes_a_transaction(requests: list[Any]) -> None:
+    store = Recording()
+    Bookkeeping(store).write(requests)
+    assert store.log[0] == ("begin", "full")
+    assert not [entry for entry in store.log if entry[0] == "record"]
+
+
+def test_a_store_that_can_be_interrupted_is() -> None:
+    store = Recording()
+    books = Bookkeeping(store)
+    books.interrupt()
+    assert store.log == [("interrupt", books.owner)]
+
+
+def test_a_store_that_cannot_be_interrupted_is_left_alone() -> None:
+    books = Bookkeeping(Ledger())
+    assert books.patience is None
+    books.interrupt()
 
 
 def test_that_the_room_lives_is_written_first_and_that_it_has_nothing_any_more_last() -> None:

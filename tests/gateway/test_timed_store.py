@@ -120,6 +120,7 @@ def test_every_operation_is_told(watched: Watched) -> None:
     assert [row.session_id for row in store.sessions()] == ["a"]
     with store.transaction(durability="normal") as ledger:
         assert ledger.take("a", key="k", owner="me").epoch == 1
+    assert store.record([("a", 1, 0, 0.0)], owner="me") == {"a": 1}
     store.end_session("a")
     store.delete_session("a")
 
@@ -131,6 +132,7 @@ def test_every_operation_is_told(watched: Watched) -> None:
         "session",
         "sessions",
         "transaction",
+        "record",
         "end_session",
         "delete_session",
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
@@ -81,6 +81,23 @@ class Shelf:
             raise
         if self.random.random() < self.failures / 2:
             raise Away("it was written, and nobody was told")
+
+    def record(
+        self, turns: Sequence[tuple[str, int, int, float]], *, owner: str, durability: str
+    ) -> dict[str, int]:
+        versions: dict[str, int] = {}
+        with self.transaction(durability=durability):
+            for session_id, epoch, generation, linger in turns:
+                mine = {"owner": owner, "epoch": epoch, "linger": linger}
+                version = self.complete(session_id, generation=generation, **mine)  # type: ignore[arg-type]
+                if version is not None:
+                    versions[session_id] = version
+        return versions
+
+    patience = 0.0
+
+    def interrupt(self, owner: str) -> None:
+        """Nothing is ever under way for long enough."""
 
     # What a transaction can do.
 
