@@ -36,10 +36,10 @@ from greenroom.store._messages import (
 from greenroom.store._own_writes import OwnWrites
 from greenroom.store._peek import Peeker
 from greenroom.store._pending import Threads, soon
-from greenroom.store._record import Recorder
 from greenroom.store._schema import upgrade
 from greenroom.store._tables import messages, sessions
 from greenroom.store._transaction import Transaction
+from greenroom.store._turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from sqlalchemy.pool import PoolProxiedConnection
 
     from greenroom.store._messages import Placed
-    from greenroom.store._record import Ended
-    from greenroom.store._rows import Fence, Message, SessionRow
+    from greenroom.store._rows import Fence, LeaseRow, Message, SessionRow
+    from greenroom.store._turns import Begun, Ended
 
 __all__ = ["Store", "open_store"]
 
@@ -90,7 +90,7 @@ class Store(Maintenance):
             self._own_writes_done = OwnWrites()
             upgrade(self._engine)
             self._peeker = Peeker(self._engine)
-            self._recorder = Recorder(self._engine)
+            self._turns = Turns(self._engine)
             self._threads = Threads()
             _stores.add(self)
         except BaseException:
@@ -332,17 +332,34 @@ class Store(Maintenance):
             ledger._check()
             connection.commit()
 
+    def transact(self, work: Callable[[Transaction], object], *, durability: str | None = None) -> None:
+        """The same as a call: a strike within it is at an end when the call is, whoever still handles
+        the exception."""
+
+        def run(connection: PoolProxiedConnection) -> None:
+            ledger = Transaction(self._engine, connection)
+            work(ledger)
+            ledger._check()
+
+        self._engine.write(run, durability, self._engine.clerk)
+
+    def take_all(self, turns: Sequence[Begun], *, owner: str) -> dict[str, LeaseRow]:
+        """Take different sessions for turns in a transaction of their own, as `Transaction.take()` does:
+        session id and key of each. The leases of those that exist, and could be had at once."""
+        return self._turns.take(turns, owner)
+
     def record(
         self, turns: Sequence[Ended], *, owner: str, durability: str | None = None
     ) -> dict[str, int]:
         """Complete turns of different sessions in a transaction of their own, as
         `Transaction.complete()` does: session id, epoch, generation and linger of each. The version of
         each transcript whose lease was good."""
-        return self._recorder.record(turns, owner, durability)
+        return self._turns.record(turns, owner, durability)
 
     def interrupt(self, owner: str) -> None:
-        """Have a `record()` of this owner's that is running fail. It may have happened all the same."""
-        self._recorder.interrupt(owner)
+        """Have a `take_all()` or `record()` of this owner's fail that is running. It may have happened
+        all the same."""
+        self._turns.interrupt(owner)
 
     # The end
 

@@ -66,6 +66,8 @@ class Ledger(OnlySessions):
         super().__init__()
         self.log: list[Any] = []
 
+    transact: Any = None
+    take_all: Any = None
     record: Any = None
     interrupt: Any = None
     patience: Any = None
@@ -215,6 +217,14 @@ class Recording(Ledger):
         self.log.append(("record", turns, owner, durability))
         return {session_id: 1 for session_id, *_ in turns if session_id != "lost"}
 
+    def take_all(self, turns: list[Any], *, owner: str) -> dict[str, Any]:
+        self.log.append(("take all", turns, owner))
+        return {
+            session_id: SimpleNamespace(session_id=session_id, held=True, version=8, ended=False)
+            for session_id, _ in turns
+            if session_id != "not now"
+        }
+
     def interrupt(self, owner: str) -> None:
         self.log.append(("interrupt", owner))
 
@@ -315,15 +325,54 @@ def test_the_ends_of_turns_of_different_sessions_are_one_statement() -> None:
         [end("a", 1), end("a", 2)],
         [end("a", None), end("b")],
         [Beat(9.0), end("a")],
-        [end("a"), EnterStore(session_id="b", key="b")],
+        [end("a"), EnterStore(session_id="b", key="b", home="c")],
+        [end("a"), EnterStore(session_id="a", key="a")],
+        [end("a"), call("pin", "b", epoch=1)],
     ],
-    ids=["one session twice", "not completed", "with a beat", "with something else"],
+    ids=[
+        "one session twice",
+        "not completed",
+        "with a beat",
+        "with a home",
+        "one session in both",
+        "with something else",
+    ],
 )
 def test_what_else_there_is_takes_a_transaction(requests: list[Any]) -> None:
     store = Recording()
     Bookkeeping(store).write(requests)
     assert store.log[0] == ("begin", "full")
     assert not [entry for entry in store.log if entry[0] == "record"]
+
+
+def test_turns_that_begin_and_turns_that_end_are_a_statement_each() -> None:
+    store = Recording()
+    books = Bookkeeping(store)
+
+    entered, ended = books.write([EnterStore(session_id="a", key="k"), end("b", 4)])
+
+    assert store.log == [
+        ("take all", [("a", "k")], books.owner),
+        ("record", [("b", 3, 4, 2.0)], books.owner, "full"),
+    ]
+    assert (entered.lease.session_id, entered.seen) == ("a", TranscriptVersion(8, False))
+    assert ended == TranscriptVersion(1, False)
+
+
+def test_a_session_that_cannot_be_had_at_once_is_asked_for_in_a_transaction() -> None:
+    """It may be unknown, or somebody else's, who may be dead."""
+    store = Recording()
+    books = Bookkeeping(store)
+    wanted = [EnterStore(session_id=session_id, key="k") for session_id in ("a", "not now")]
+
+    entered = books.write([*wanted, end("b")])
+
+    assert store.log[2:] == [
+        ("begin", "full"),
+        ("take", "not now", {"key": "k", "owner": books.owner}),
+        "end",
+    ]
+    assert [answer.lease.session_id for answer in entered[:2]] == ["a", "not now"]
 
 
 def test_a_store_that_can_be_interrupted_is() -> None:

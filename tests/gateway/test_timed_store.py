@@ -120,7 +120,9 @@ def test_every_operation_is_told(watched: Watched) -> None:
     assert [row.session_id for row in store.sessions()] == ["a"]
     with store.transaction(durability="normal") as ledger:
         assert ledger.take("a", key="k", owner="me").epoch == 1
-    assert store.record([("a", 1, 0, 0.0)], owner="me") == {"a": 1}
+    store.transact(lambda ledger: ledger.pin("a", owner="me", epoch=1))
+    assert store.take_all([("a", "k")], owner="me")["a"].held
+    assert store.record([("a", 1, 0, 0.0)], owner="me") == {"a": 2}
     store.end_session("a")
     store.delete_session("a")
 
@@ -132,6 +134,8 @@ def test_every_operation_is_told(watched: Watched) -> None:
         "session",
         "sessions",
         "transaction",
+        "transact",
+        "take_all",
         "record",
         "end_session",
         "delete_session",

@@ -51,6 +51,10 @@ class Hesitant(Moody):
         with super().transaction(durability) as ledger:
             yield ledger
 
+    def take_all(self, turns: list[Any], *, owner: str) -> dict[str, Any]:
+        self._wait_before()
+        return super().take_all(turns, owner=owner)
+
     def record(self, turns: list[Any], *, owner: str, durability: str) -> dict[str, int]:
         self._wait_before()
         return super().record(turns, owner=owner, durability=durability)

@@ -82,6 +82,16 @@ class Shelf:
         if self.random.random() < self.failures / 2:
             raise Away("it was written, and nobody was told")
 
+    def take_all(self, turns: Sequence[tuple[str, str]], *, owner: str) -> dict[str, Row]:
+        leases: dict[str, Row] = {}
+        with self.transaction(durability="normal"):
+            for session_id, key in turns:
+                known = session_id in self.rows
+                row = self.take(session_id, key=key, owner=owner) if known else None
+                if row is not None and row.held:
+                    leases[session_id] = row
+        return leases
+
     def record(
         self, turns: Sequence[tuple[str, int, int, float]], *, owner: str, durability: str
     ) -> dict[str, int]:

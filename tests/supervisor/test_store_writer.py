@@ -51,6 +51,8 @@ class Books(Shelf):
         """Who began each transaction."""
         self.interrupts = 0
 
+    take_all: Any = None  # or a new session would take two transactions
+
     @contextmanager
     def transaction(self, *, durability: str) -> Iterator[Shelf]:
         self.durabilities.add(durability)

@@ -1,4 +1,4 @@
-"""`Store.record()`: the ends of turns, in one statement."""
+"""`Store.take_all()` and `Store.record()`: turns that begin and that end, in one statement each."""
 
 from __future__ import annotations
 
@@ -40,6 +40,71 @@ def seen(row: SessionRow) -> dict[str, Any]:
     assert row.free_at is not None
     names = ("generation", "committed", "intended", "owner", "epoch", "version", "dirty")
     return {name: getattr(row, name) for name in names} | {"linger": round(row.free_at - row.updated, 3)}
+
+
+# Turns that begin.
+
+
+@pytest.mark.parametrize("count", [1, 2, 200])
+def test_it_takes_what_may_be_had_and_leaves_out_the_rest(store: Store, count: int) -> None:
+    """As in a transaction: those that nobody has, that are free again, and one's own."""
+    for number in range(count):
+        taken(store, f"free{number}", turns=3)
+        taken(store, f"mine{number}", B, turns=1)
+        taken(store, f"theirs{number}")  # in a turn
+        with store.transaction() as ledger:
+            epoch = ledger.take(f"nobody's{number}", key="k", owner=A).epoch
+            ledger.hand_over(f"nobody's{number}", owner=A, epoch=epoch)
+    store.append("free0", role="user", content="x")
+    with store.transaction() as ledger:
+        ledger.renew("k", session_id="current")
+    names = [f"{kind}{n}" for n in range(count) for kind in ("free", "mine", "theirs", "nobody's")]
+
+    leases = store.take_all([(name, "k") for name in [*names, "unknown"]], owner=B)
+
+    assert sorted(leases) == sorted(name for name in names if not name.startswith("theirs"))
+    for name, lease in leases.items():
+        row = store.session(name)
+        assert (lease.held, lease.owner, lease.key, lease.conversation) == (True, B, "k", "current")
+        assert (
+            (lease.epoch, lease.version)
+            == (row.epoch, row.version)
+            == (
+                1 if name.startswith("mine") else 2,
+                name == "free0",
+            )
+        )
+        assert (lease.generation, lease.committed, lease.intended, lease.ended) == (
+            row.generation,
+            0,
+            0,
+            False,
+        )
+        assert row.free_at is None
+    assert store.session("theirs0").owner == A
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_another_key_is_another_owner(store: Store, others: int) -> None:
+    """C9: it has an actor of its own."""
+    taken(store, "in a turn")
+    taken(store, "free", turns=1)
+    wanted = [("in a turn", "k2"), ("free", "k2")][: 1 + others]
+    leases = store.take_all(wanted, owner=A)
+    assert "in a turn" not in leases
+    if others:
+        assert (leases["free"].epoch, leases["free"].key, store.session("free").key) == (2, "k2", "k2")
+
+
+def test_a_session_of_a_room_that_seems_dead_takes_a_transaction(store: Store) -> None:
+    """Whether it is dead is read with the row locked."""
+    taken(store)
+    assert store.take_all([("s", "k")], owner=B) == {}
+    with store.transaction() as ledger:
+        assert ledger.take("s", key="k", owner=B).held
+
+
+# Turns that end.
 
 
 @pytest.mark.parametrize("count", [1, 2, 200])
