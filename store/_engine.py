@@ -8,8 +8,9 @@ The ways to a connection, each of which calls `work` with one:
 Both give a connection of SQLAlchemy, which takes longer to make than a row takes to be written. What is
 called often takes a connection of the pool instead, which is what `run()` takes:
 
-    engine.write(work)     the same as `change()`
-    engine.look(work)      each statement sees the state of its own time
+    engine.write(work)       the same as `change()`
+    engine.write_once(work)  one statement, which is its own transaction
+    engine.look(work)        each statement sees the state of its own time
 
 They are calls and not `with` blocks because a signal can end a block without running its `__exit__`
 (`_pool`). `reading()` and `lent()` are blocks, for what has to be one.
@@ -185,6 +186,16 @@ class Engine:
             return result
 
         return self.call(pool or self.writer, in_a_transaction)
+
+    def write_once(self, work: Callable[[PoolProxiedConnection], T], durability: str | None = None) -> T:
+        """Call to run one statement that writes, which is a transaction of its own."""
+        self.check_file()
+
+        def run(connection: PoolProxiedConnection) -> T:
+            self.make_durable(connection, durability)
+            return work(connection)
+
+        return self.call(self.writer, run)
 
     def change(self, work: Callable[[sa.Connection], T], durability: str | None = None) -> T:
         """The same with a connection of SQLAlchemy's, which takes longer to make than a row to write."""

@@ -33,6 +33,7 @@ OPERATIONS = (
     "create_session",
     "delete_session",
     "end_session",
+    "extend",
     "messages",
     "record",
     "session",

@@ -458,8 +458,9 @@ def test_fences_do_not_grow_for_ever() -> None:
 def test_agents_append_and_end_while_the_session_is_theirs(store: Store) -> None:
     agents = bound(store, taken(store, "here:1:ab"))
     assert agents.append("s", role="user", content="Hello").position == 1
+    assert agents.extend("s", [("assistant", "Hi")])[0].position == 2
     assert agents.end_session("s").ended is not None
-    assert [message.content for message in agents.messages("s")] == ["Hello"]
+    assert [message.content for message in agents.messages("s")] == ["Hello", "Hi"]
 
 
 def test_agents_write_to_sessions_that_were_never_held(store: Store) -> None:
@@ -477,6 +478,7 @@ def test_agents_that_were_overtaken_cannot_write(store: Store) -> None:
     agents = overtaken(store)
     writes: list[Callable[[], Any]] = [
         lambda: agents.append("s", role="user", content="late"),
+        lambda: agents.extend("s", [("user", "late")]),
         lambda: agents.end_session("s"),
     ]
     for write in writes:
@@ -493,10 +495,11 @@ def test_agents_on_an_event_loop_write_while_the_session_is_theirs(store: Store)
 
     async def main() -> None:
         assert (await agents.append_soon("s", role="user", content="Hello")).position == 1
+        assert (await agents.extend_soon("s", [("assistant", "Hi")]))[0].position == 2
         assert (await agents.end_session_soon("s")).ended is not None
 
     asyncio.run(main())
-    assert agents.append_soon("s", role="user", content="Again").get(timeout=PATIENCE).position == 2
+    assert agents.append_soon("s", role="user", content="Again").get(timeout=PATIENCE).position == 3
 
 
 def test_agents_on_an_event_loop_that_were_overtaken_cannot_write(store: Store) -> None:
@@ -505,6 +508,8 @@ def test_agents_on_an_event_loop_that_were_overtaken_cannot_write(store: Store) 
     async def main() -> None:
         with pytest.raises(LostOwnership):
             await agents.append_soon("s", role="user", content="late")
+        with pytest.raises(LostOwnership):
+            await agents.extend_soon("s", [("user", "late")])
         with pytest.raises(LostOwnership):
             await agents.end_session_soon("s")
 
