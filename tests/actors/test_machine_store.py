@@ -42,6 +42,7 @@ from tests.actors.machine_store_play import (
     resumed_beside,
     resumed_intended,
     retained,
+    turn,
     turn_again,
 )
 
