@@ -562,11 +562,16 @@ def test_two_steps_do_what_two_messages_do(completed: bool) -> None:
 
     assert steps.machine.record_now(name, completed)
     messages.end_now(completed=completed)
-    assert snapshot(steps.machine) == snapshot(messages.machine)
+    assert without_turn(steps) == without_turn(messages)
 
     assert steps.machine.recorded_now(name, "s", 1, 1)
     messages.recorded()
     assert snapshot(steps.machine) == snapshot(messages.machine)
+
+
+def without_turn(play: Play) -> dict[str, object]:
+    """Which is another one in each."""
+    return {name: value for name, value in snapshot(play.machine).items() if name != "turn"}
 
 
 def test_a_turn_that_does_not_run_is_not_ended_by_a_step() -> None:
