@@ -264,8 +264,10 @@ class Bookkeeping:
         ended = [
             (r.session_id, r.epoch, r.generation, r.linger) for r in requests if type(r) is RecordTurn
         ]
-        leases = take(begun, owner=self.owner) if begun else {}
-        versions = record(ended, owner=self.owner, durability=self._durability) if ended else {}
+        leases: dict[str, Any] = take(begun, owner=self.owner) if begun else {}
+        versions: dict[str, int] = (
+            record(ended, owner=self.owner, durability=self._durability) if ended else {}
+        )
         rest: list[int] = []
         for at, request in enumerate(requests):
             session_id = request.session_id
