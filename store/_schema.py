@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from greenroom.store._errors import StoreTooNew
+from greenroom.store._schema_statements import COUNT_BY_STATEMENT
 from greenroom.store._tables import CLOCK, schema
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ MIGRATIONS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"sqlite": _TABLES_1 + _TRIGGERS_1_SQLITE, "postgresql": _TABLES_1 + _TRIGGERS_1_POSTGRESQL},
     {"sqlite": _LEDGER_2, "postgresql": _LEDGER_2},
     {"sqlite": _CONVERSATIONS_3, "postgresql": _CONVERSATIONS_3},
+    COUNT_BY_STATEMENT,
 )
 """By the version that they start from, the statements for each database."""
 
