@@ -373,7 +373,8 @@ class Ledger:
         # Again does no harm, should it take more.
         remembered.remember(request.session_id, seen)
         account.told(request)
-        if account.lingers and not self._looks_by(account.ended + self._linger()):
+        # In the middle of a turn it is looked at later. With many busy threads that is nearly always.
+        if account.lingers and not self._looks_by(account.ended + 3 * self._linger()):
             return None
         token = account.generation
         if not machine.recorded_now(request.turn, request.session_id, token, account.epoch):
@@ -640,7 +641,7 @@ class Ledger:
         for account in self._accounts.by_id.values():
             dues += account.due, account.pin_at
             if account.lingers:
-                dues.append(linger + (now if account is used else account.ended))
+                dues.append(now + 2 * linger if account is used else account.ended + linger)
         later = [due for due in dues if now < due < NEVER]
         if later:
             self._look_by(min(later))
