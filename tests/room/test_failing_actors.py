@@ -223,6 +223,7 @@ class Visit:
     def everything(self) -> None:
         self.wait_answered(self.turn())
         self.ask(CommitSession(wait=True))
+        self.wait_answered(self.sim.task(self.quick_turns()))
         self.three_turns()
         self.ask(UseSettings(method="__setitem__", args=("model", "x")))
         self.fails["commit_memory_session"] = OSError("no")
@@ -246,6 +247,12 @@ class Visit:
         answer = self.sim.task(take())
         self.sim.run(0.5)
         return answer
+
+    async def quick_turns(self) -> None:
+        """A session with a store stays with the room for a moment."""
+        for _ in range(8):
+            async with self.room.turn("a"):
+                pass
 
     def three_turns(self) -> None:
         """One that is run, and two behind it: one does not wait long enough, and one is given up."""
