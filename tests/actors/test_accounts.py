@@ -368,11 +368,16 @@ def test_the_store_is_told_that_no_turn_runs() -> None:
 
 def test_an_account_lingers_from_the_end_of_a_turn_until_the_next_has_taken_it() -> None:
     kept = account(until=PINNED)
-    assert not kept.lingers
+    lingered = [kept.lingers]
     kept.told(kept.record(None, completed=True, now=NOW, linger=LINGER))
-    assert kept.lingers
+    lingered.append(kept.lingers)
     assert accounts_of(kept).open(Lease()) == (False, None)
-    assert not kept.lingers
+    lingered.append(kept.lingers)
+    assert lingered == [False, True, False]
+
+
+def test_an_account_that_was_given_back_with_the_end_of_its_turn_does_not_linger() -> None:
+    kept = account(until=PINNED)
     kept.told(kept.record(None, completed=True, now=NOW, linger=0.0))
     assert not kept.lingers
 
