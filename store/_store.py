@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
+from greenroom.store._alive import Alive
+from greenroom.store._alive_postgresql import ServerLocks
+from greenroom.store._alive_sqlite import FileLocks
 from greenroom.store._content import ROLE_LENGTH, check_name, decode, encode
 from greenroom.store._engine import FORK_PACE, FORK_PATIENCE, Engine, inherited
 from greenroom.store._errors import Fenced, SessionExists, SessionInUse, UnknownSession
@@ -38,8 +41,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy.pool import PoolProxiedConnection
 
+    from greenroom.store._alive import Locks
     from greenroom.store._record import Ended
-    from greenroom.store._rows import Fence, SessionRow
+    from greenroom.store._rows import Burial, Fence, SessionRow
 
 __all__ = ["Store", "open_store"]
 
@@ -101,6 +105,7 @@ class Store(Maintenance):
             upgrade(self._engine)
             self._peeker = Peeker(self._engine)
             self._recorder = Recorder(self._engine)
+            self._alive = Alive(self._engine, _locks(self._engine))
             self._threads = Threads()
             _stores.add(self)
         except BaseException:
@@ -331,10 +336,11 @@ class Store(Maintenance):
         engine.check_file()
         with engine.lent(engine.clerk) as connection:
             engine.begin(connection, durability)
-            ledger = Transaction(engine, connection)
+            ledger = Transaction(engine, connection, self._alive)
             yield ledger
             ledger._check()
             connection.commit()
+            ledger._committed()
 
     def record(
         self, turns: Sequence[Ended], *, owner: str, durability: str | None = None
@@ -348,6 +354,18 @@ class Store(Maintenance):
         """Have a `record()` of this owner's that is running fail. It may have happened all the same."""
         self._recorder.interrupt(owner)
 
+    # Rooms that died
+
+    def holds(self, owner: str) -> bool:
+        """Whether a room of this store may begin and write. Not while its row names a lock that it has
+        lost: others may take it for dead. With its next beat it may again."""
+        return self._alive.holds(owner)
+
+    def bury(self) -> Burial:
+        """Look for rooms whose process has ended, and end the leases of those that had ended at an
+        earlier look, too. It waits for nothing: whoever is told to look again sees to the time."""
+        return self._alive.bury()
+
     # The end
 
     def close(self) -> None:
@@ -355,6 +373,7 @@ class Store(Maintenance):
         self._threads.close()
         self._engine.close()
         self._peeker.close()
+        self._alive.close()
 
     def _in_use(self) -> bool:
         return self._engine.in_use() or self._peeker.in_use()
@@ -364,6 +383,7 @@ class Store(Maintenance):
         if idle:
             self._peeker.close()
         inherited.append(self._peeker)
+        self._alive.after_fork()
         self._peeker = Peeker(self._engine)
         self._threads = Threads()
 
@@ -384,6 +404,13 @@ def open_store(url: str, *, durability: str = "full") -> Store:
     `postgresql://user:password@host/database`.
     """
     return Store(url, durability=durability)
+
+
+def _locks(engine: Engine) -> Locks | None:
+    """What rooms in this database can hold."""
+    if engine.dialect.name == "postgresql":
+        return ServerLocks(engine)
+    return None if engine.path is None else FileLocks(engine.path)
 
 
 _stores: weakref.WeakSet[Store] = weakref.WeakSet()
