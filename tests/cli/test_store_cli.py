@@ -259,7 +259,7 @@ def test_info_for_programs(greenroom: Run, url: str) -> None:
         fill(store)
         shown = store.url
     found = greenroom("store", "info", "--json", "--store", url).json
-    assert (found["url"], found["schema_version"], found["sessions"], found["ended"]) == (shown, 3, 5, 1)
+    assert (found["url"], found["schema_version"], found["sessions"], found["ended"]) == (shown, 4, 5, 1)
     assert (found["dirty"], found["uncommitted"], found["dead"]) == (4, 12, 1)
     assert [(room["room"], room["alive"]) for room in found["rooms"]] == [
         ("room-alive", True),
