@@ -128,9 +128,9 @@ class Alive:
         held = self._held.get(owner)
         if held is None or not held.there():
             said = None if held is None else held.said
+            self.let_go(owner)
             held = self._take(self._locks, owner)
             if held is None:
-                self._held.pop(owner, None)
                 return None
             held.said = said
             self._held[owner] = held

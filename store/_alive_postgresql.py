@@ -117,6 +117,8 @@ class ServerLock:
         with suppress(OSError):
             self._bell.send(b"x")
         self._thread.join(PATIENCE)
+        if not self._thread.is_alive():
+            self._drop()
 
     def leave_to_parent(self) -> None:
         """Exchange the copy of the socket for nothing: the connection shall end with the parent, and

@@ -42,6 +42,15 @@ def retire(store: Store, room: str = "room") -> None:
         ledger.retire(room)
 
 
+def lose_lock(store: Store, room: str = "room") -> None:
+    """Free it as the end of a process does, which leaves a file behind."""
+    lock = store._alive._held.pop(room)
+    if isinstance(lock, files.FileLock):
+        lock.leave_to_parent()
+    else:
+        lock.let_go()
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database that several can use."""
@@ -61,6 +70,7 @@ def home(url: str) -> Iterator[Store]:
 
 @pytest.fixture
 def looker(home: Store, url: str) -> Iterator[Looker]:
+    assert home.holds("room")
     with Looker(url) as looker:
         yield looker
 
@@ -105,46 +115,36 @@ def test_two_rooms_of_one_store_are_two(home: Store, looker: Looker) -> None:
 def test_nothing_is_buried_whose_row_says_something_else_by_now(home: Store, looker: Looker) -> None:
     """M3: the second look must find the same lock."""
     free = looker.row().lock_name
-    home._alive._held["room"].let_go()
-    home._alive.after_fork()  # forgets them
-    execute(home_url(home), "UPDATE greenroom_rooms SET lock_name = ?", free)
-    looker.look()
+    lose_lock(home)
+    assert looker.look().again
     beat(home)
     assert looker.row().lock_name != free
 
-    assert looker.look(PAUSE).buried == ()
+    assert looker.look(PAUSE) == ((), False)
     assert looker.look_twice() == ()
 
 
-def home_url(store: Store) -> str:
-    return store._engine.writer.engine.url.set(drivername=store.url.partition(":")[0]).render_as_string(
-        hide_password=False
-    )
-
-
-def test_a_room_without_a_lock_is_judged_by_its_lease(home: Store, looker: Looker) -> None:
+def test_a_room_without_a_lock_is_judged_by_its_lease(looker: Looker, url: str) -> None:
     """M3: as one of an older version is."""
-    execute(home_url(home), "UPDATE greenroom_rooms SET lock_name = NULL")
+    execute(url, "UPDATE greenroom_rooms SET lock_name = NULL")
 
     assert looker.look() == looker.look(PAUSE) == ((), False)
     assert looker.row().alive
 
 
 @pytest.mark.parametrize("name", ["", "x", "@", "1@2@3", "../../etc/passwd@1", "0123456789abcdef@"])
-def test_a_lock_that_nobody_understands_tells_nothing(home: Store, looker: Looker, name: str) -> None:
-    execute(home_url(home), "UPDATE greenroom_rooms SET lock_name = ?", name)
+def test_a_lock_that_nobody_understands_tells_nothing(looker: Looker, url: str, name: str) -> None:
+    execute(url, "UPDATE greenroom_rooms SET lock_name = ?", name)
 
     assert looker.look() == looker.look(PAUSE) == ((), False)
 
 
-def test_a_lock_of_another_world_tells_nothing(home: Store, looker: Looker) -> None:
+def test_a_lock_of_another_world_tells_nothing(home: Store, looker: Looker, url: str) -> None:
     """M3: another boot, another machine, or a server that was started since."""
-    name = looker.row().lock_name or ""
-    home._alive._held["room"].let_go()
-    if home._engine.path is not None:
-        open(home._engine.path + "-room-" + name.partition("@")[0], "x").close()
+    number = (looker.row().lock_name or "").partition("@")[0]
+    lose_lock(home)
     assert looker.look().again
-    execute(home_url(home), "UPDATE greenroom_rooms SET lock_name = ?", name.partition("@")[0] + "@1")
+    execute(url, "UPDATE greenroom_rooms SET lock_name = ?", f"{number}@1")
 
     assert looker.look() == looker.look(PAUSE) == ((), False)
     assert looker.row().alive
@@ -164,6 +164,7 @@ if child == 0:
     with store.transaction() as ledger:
         ledger.beat("child", ttl=600)
     assert store.holds("child")
+    store.close()
     sys.exit(0)  # the interpreter collects everything
 assert os.waitpid(child, 0)[1] == 0
 looker = open_store(sys.argv[1])
@@ -171,6 +172,7 @@ looker.bury()
 looker._alive._clock = lambda: float("inf")
 assert "room" not in looker.bury().buried
 assert store.holds("room")
+looker.close()
 store.close()
 """
 
@@ -262,7 +264,8 @@ def test_a_file_that_was_replaced_tells_nothing_of_the_room(file_home: Store, pa
         assert looker.row().alive
 
 
-def test_files_that_no_row_names_are_removed(file_home: Store, path: Path) -> None:
+@pytest.mark.usefixtures("file_home")
+def test_files_that_no_row_names_are_removed(path: Path) -> None:
     left = path.with_name("greenroom.db-room-0123456789abcdef")
     foreign = path.with_name("greenroom.db-room-of-mine")
     left.touch()
@@ -301,7 +304,7 @@ def test_without_locks_the_lease_decides_and_it_is_said_once(
 ) -> None:
     """M3: a file system that has none."""
 
-    def refuse(file: int, how: int) -> None:
+    def refuse(*_: int) -> None:
         raise OSError(code, "no locks here")
 
     monkeypatch.setattr(fcntl, "flock", refuse)

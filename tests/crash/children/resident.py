@@ -1,6 +1,6 @@
 """A process that lives in a store: it beats once for a room, has a child if it is to, and does nothing.
 
-    {"lives": pid, "offspring": pid}    the beat is in the store
+{"lives": pid, "offspring": pid}    the beat is in the store
 """
 
 from __future__ import annotations
