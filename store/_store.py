@@ -117,6 +117,8 @@ class Store(Maintenance):
         """What a write waits for, if it does not say so itself."""
         self.can_peek = self._engine.path is not None
         """Whether `peek()` works for this database."""
+        self.can_bury = not self._engine.is_memory
+        """Whether there may be rooms of other processes, for `bury()` to look at."""
 
     # Transcripts
 
