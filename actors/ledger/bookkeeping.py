@@ -16,11 +16,13 @@ transactions. Without them, the session remembers it while it lasts.
 And some that make it better, where they are there: `record(turns, owner=…, durability=…)`, what
 `complete` does, for several sessions in a transaction of its own; `interrupt(owner)`, so that a caller
 may write, too; `peek(session_id)`, a look at the version that never waits; `own_writes(session_id)` and
-`own_writes_done(session_id)`, how many versions this very object is adding or has added.
+`own_writes_done(session_id)`, how many versions this very object is adding or has added; `bury()`, a
+look for rooms that are dead; `holds(owner)`, whether this one cannot be taken for dead.
 `greenroom.store` has all of it. What agents get of it, and what that asks of it in turn, is in
 `_bound_store`.
 
-Only `peek()` is called by actors in their handlers. The rest may be slow, and runs on workers.
+Only `peek()` and `holds()` are called by actors in their handlers. The rest may be slow, and runs on
+workers.
 """
 
 from __future__ import annotations
@@ -94,9 +96,11 @@ class Bookkeeping:
         "_begun",
         "_durability",
         "_finished",
+        "_holds",
         "_interrupt",
         "_peek",
         "_record_all",
+        "bury",
         "ledger",
         "owner",
         "remembers",
@@ -124,6 +128,11 @@ class Bookkeeping:
         )
         self._record_all: Callable[..., dict[str, int]] | None = getattr(store, "record", None)
         self._interrupt: Callable[[str], object] | None = getattr(store, "interrupt", None)
+        self._holds: Callable[[str], bool] | None = getattr(store, "holds", None)
+        self.bury: Callable[[], tuple[Sequence[str], bool]] | None = (
+            store.bury if getattr(store, "can_bury", False) else None
+        )
+        """Look for rooms that are dead: those that are known to be by now, and whether to look again."""
         self._begun: Callable[[str], int] = getattr(store, "own_writes", _none)
         self._finished: Callable[[str], int] = getattr(store, "own_writes_done", _none)
 
@@ -144,6 +153,10 @@ class Bookkeeping:
         if seen is None:
             return None
         return TranscriptVersion(seen[0], seen[1], finished, self._begun(session_id))
+
+    def holds(self) -> bool:
+        """Whether this room may begin and write: others cannot take it for dead."""
+        return self._holds is None or self._holds(self.owner)
 
     # On workers.
 
