@@ -17,12 +17,13 @@ from greenroom.store._alive import PAUSE
 from greenroom.store._engine import Engine
 from greenroom.store._schema import upgrade_to
 from tests.crash.databases import sqlite_url
+from tests.room.agents import until
 from tests.store.engines import sql
 from tests.store.foreign import execute, python
 from tests.store.lookers import Looker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from tests.postgres import PostgresServer
@@ -116,12 +117,32 @@ def test_nothing_is_buried_whose_row_says_something_else_by_now(home: Store, loo
     """M3: the second look must find the same lock."""
     free = looker.row().lock_name
     lose_lock(home)
-    assert looker.look().again
+    until(lambda: looker.look().again, "a lock that is free")
     beat(home)
     assert looker.row().lock_name != free
 
     assert looker.look(PAUSE) == ((), False)
     assert looker.look_twice() == ()
+
+
+def test_nothing_is_buried_whose_row_changes_between_look_and_burial(
+    home: Store, looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M3: the row is compared in the statement that buries."""
+    lose_lock(home)
+    until(lambda: looker.look().again, "a lock that is free")
+    locks = looker.store._alive._locks
+    assert locks is not None
+    free = locks.free
+
+    def then_it_beats(names: Collection[str]) -> set[str]:
+        found = free(names)
+        beat(home)
+        return found
+
+    monkeypatch.setattr(locks, "free", then_it_beats)
+    assert looker.look(PAUSE).buried == ()
+    assert looker.row().alive
 
 
 def test_a_room_without_a_lock_is_judged_by_its_lease(looker: Looker, url: str) -> None:
@@ -143,7 +164,7 @@ def test_a_lock_of_another_world_tells_nothing(home: Store, looker: Looker, url:
     """M3: another boot, another machine, or a server that was started since."""
     number = (looker.row().lock_name or "").partition("@")[0]
     lose_lock(home)
-    assert looker.look().again
+    until(lambda: looker.look().again, "a lock that is free")
     execute(url, "UPDATE greenroom_rooms SET lock_name = ?", f"{number}@1")
 
     assert looker.look() == looker.look(PAUSE) == ((), False)
