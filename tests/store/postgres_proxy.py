@@ -86,14 +86,15 @@ class Proxy:
 
     def _pump(self, client: socket.socket, server: socket.socket) -> None:
         with selectors.DefaultSelector() as selector, client, server:
-            selector.register(client, selectors.EVENT_READ, server)
-            selector.register(server, selectors.EVENT_READ, client)
+            selector.register(client, selectors.EVENT_READ, (client, server, bytes))
+            selector.register(server, selectors.EVENT_READ, (server, client, self._change))
             while True:
                 for key, _ in selector.select():
+                    origin, target, change = key.data
                     try:
-                        data = key.fileobj.recv(65536)
+                        data = origin.recv(65536)
                         assert self._flowing.wait(PATIENCE)
-                        key.data.sendall(self._change(data) if key.fileobj is server else data)
+                        target.sendall(change(data))
                     except OSError:
                         return
                     if not data:

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import logging
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +25,6 @@ from tests.store.lookers import Looker
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from pathlib import Path
 
     from tests.postgres import PostgresServer
 
@@ -303,7 +303,7 @@ def test_a_file_that_is_removed_before_it_is_locked_is_made_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1. a room makes its file  2. another store tidies up  3. the room locks what nobody will find."""
-    flock, removed = fcntl.flock, []
+    flock, removed = fcntl.flock, list[Path]()
 
     def late(file: int, how: int) -> None:
         if how & fcntl.LOCK_EX and not removed:

@@ -141,8 +141,8 @@ def test_a_room_that_was_buried_alive_enters_again(
     with looker.store.transaction() as ledger:
         assert ledger.take("s", key="k", owner="other").held
     with home.transaction() as ledger:
-        mine = {"owner": "room", "epoch": lease.epoch}
-        assert ledger.complete("s", **mine, generation=1, linger=0.0) is None
+        late = ledger.complete("s", owner="room", epoch=lease.epoch, generation=1, linger=0.0)
+        assert late is None
     assert beat(home) is False
     assert looker.row().alive
     until(lambda: home.holds("room"), "another lock")
