@@ -245,7 +245,7 @@ def test_info_tells_what_is_there(greenroom: Run, filled: str) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
     assert lines[0] == f"store {filled}"
-    assert "schema version 3" in lines
+    assert "schema version 4" in lines
     assert "sessions 5, 1 of them ended" in lines
     assert "messages 3" in lines
     assert "uncommitted 12 turns of 4 sessions, 1 dead letter" in lines
