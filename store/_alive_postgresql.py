@@ -100,12 +100,18 @@ class ServerLock:
         self._connection: PoolProxiedConnection | None = None
         self._driver: Any = None
         self._ended = False
-        self._take()
         self._bell, self._ear = socket.socketpair()
         self._thread = threading.Thread(
             target=self._watch, name=f"greenroom-store-lock-{owner}", daemon=True
         )
-        Context().run(self._thread.start)
+        try:
+            self._take()
+            Context().run(self._thread.start)
+        except BaseException as error:
+            self._close()
+            if isinstance(error, RuntimeError):
+                raise NoLock(f"nobody can watch it: {error}") from error
+            raise
 
     def there(self) -> bool:
         """Whether somebody sees to it."""
@@ -118,7 +124,7 @@ class ServerLock:
             self._bell.send(b"x")
         self._thread.join(PATIENCE)
         if not self._thread.is_alive():
-            self._drop()
+            self._close()
 
     def leave_to_parent(self) -> None:
         """Exchange the copy of the socket for nothing: the connection shall end with the parent, and
@@ -151,8 +157,9 @@ class ServerLock:
     def _drop(self) -> None:
         """Close the connection: at once, whatever the server does."""
         self.name = None
-        with suppress(*self._engine.errors):
-            self._driver.close()
+        if self._driver is not None:
+            with suppress(*self._engine.errors):
+                self._driver.close()
 
     def _say(self) -> None:
         """Write the name of the lock into the row, if the room lives. Else its next beat does."""
@@ -174,6 +181,9 @@ class ServerLock:
             except (NoLock, OSError, *self._engine.errors):
                 self._drop()
                 self._hear(None, PACE)
+        self._close()
+
+    def _close(self) -> None:
         self._drop()
         self._bell.close()
         self._ear.close()

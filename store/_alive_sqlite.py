@@ -71,12 +71,12 @@ class FileLocks:
 
     def take(self, owner: str) -> FileLock:
         """Take a lock on a new file."""
-        if fcntl is None:
-            raise NoLock("this system has no flock")
+        world = self._world()
+        assert fcntl is not None
         mode = stat.S_IMODE(os.stat(self._database).st_mode)
         for _ in range(TRIES):
             number = secrets.token_hex(8)
-            path, name = self._prefix + number, f"{number}@{self._world()}"
+            path, name = self._prefix + number, f"{number}@{world}"
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,11 +98,9 @@ class FileLocks:
     def _is_free(self, name: str) -> bool:
         number, _, world = name.partition("@")
         try:
-            return (
-                bool(_NUMBER.fullmatch(number))
-                and world == self._world()
-                and _opens(self._prefix + number)
-            )
+            if world != self._world() or not _NUMBER.fullmatch(number):
+                return False
+            return _is_unlocked(self._prefix + number)
         except (NoLock, OSError):
             return False  # nobody can tell
 
@@ -115,25 +113,22 @@ class FileLocks:
         """Remove files that no row names, and nobody has locked."""
         named = {name.partition("@")[0] for name in names}
         folder, prefix = os.path.split(self._prefix)
-        with suppress(OSError):
-            for entry in os.listdir(folder):
-                number = entry.removeprefix(prefix)
-                if (
-                    entry != number
-                    and number not in named
-                    and self._is_free(f"{number}@{self._world()}")
-                ):
-                    self.remove(number)
+        with suppress(NoLock, OSError):
+            there = {name.removeprefix(prefix) for name in os.listdir(folder) if name.startswith(prefix)}
+            for name in self.free({f"{number}@{self._world()}" for number in there - named}):
+                self.remove(name)
 
     def _world(self) -> str:
         """This boot of this machine."""
+        if fcntl is None:
+            raise NoLock("this system has no flock")
         if self._boot_id is None:
             self._boot_id = _boot_id()
         return self._boot_id
 
 
-def _opens(path: str) -> bool:
-    """Whether nobody has a lock on a file."""
+def _is_unlocked(path: str) -> bool:
+    """Whether nobody has a lock on the file of this name."""
     assert fcntl is not None
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:

@@ -8,6 +8,7 @@ import socket
 import struct
 import tempfile
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -82,7 +83,7 @@ class Proxy:
             server = socket.socket(socket.AF_UNIX)
             server.connect(self._server)
             self._pairs.append((client, server))
-            self._threads.append(in_thread(lambda c=client, s=server: self._pump(c, s)))
+            self._threads.append(in_thread(partial(self._pump, client, server)))
 
     def _pump(self, client: socket.socket, server: socket.socket) -> None:
         with selectors.DefaultSelector() as selector, client, server:

@@ -285,6 +285,18 @@ def test_a_file_that_was_replaced_tells_nothing_of_the_room(file_home: Store, pa
         assert looker.row().alive
 
 
+def test_where_there_are_no_locks_those_of_others_tell_nothing(
+    file_home: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M3: one program can lock and another cannot."""
+    lose_lock(file_home)
+    path.with_name("greenroom.db-room-0123456789abcdef").touch()
+    monkeypatch.setattr(files, "fcntl", None)
+    with Looker(sqlite_url(path)) as looker:
+        assert looker.look() == looker.look(PAUSE) == ((), False)
+    assert len(locks_beside(path)) == 2
+
+
 @pytest.mark.usefixtures("file_home")
 def test_files_that_no_row_names_are_removed(path: Path) -> None:
     left = path.with_name("greenroom.db-room-0123456789abcdef")

@@ -266,6 +266,24 @@ def test_a_server_without_these_locks_has_leases(
         assert store.holds("other")
 
 
+def test_a_lock_that_no_thread_can_watch_is_not_held(
+    home: Store, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """M3: nobody would learn that it is lost."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with open_store(url) as store, caplog.at_level(logging.WARNING, "greenroom.store"):
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            beat(store, "other")
+        assert "can't start new thread" in caplog.messages[0]
+        assert store.holds("other")
+        until(lambda: execute(url, f"SELECT count(*) {LOCKS}") == [(1,)], "only that of `home`")
+        assert home.holds("room")
+
+
 def test_a_store_that_is_closed_has_no_lock_and_no_thread(home: Store, url: str) -> None:
     assert execute(url, f"SELECT count(*) {LOCKS}") == [(1,)]
     home.close()
