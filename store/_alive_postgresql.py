@@ -171,8 +171,9 @@ class ServerLock:
 
     def _watch(self) -> None:
         while not self._ended:
+            lost = self.name is None
             try:
-                if self.name is None:
+                if lost:
                     self._take()
                     self._say()
                 self._hear(self._driver.pgconn.socket, PING)
@@ -180,7 +181,8 @@ class ServerLock:
                     _ask(self._driver.pgconn, "SELECT 1")
             except (NoLock, OSError, *self._engine.errors):
                 self._drop()
-                self._hear(None, PACE)
+                if lost:
+                    self._hear(None, PACE)
         self._close()
 
     def _close(self) -> None:
