@@ -176,6 +176,7 @@ class ServerLock:
                 if lost:
                     self._take()
                     self._say()
+                    lost = False
                 self._hear(self._driver.pgconn.socket, PING)
                 if not self._ended:
                     _ask(self._driver.pgconn, "SELECT 1")
