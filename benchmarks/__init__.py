@@ -2,7 +2,7 @@
 its store, its gateway, its drop-in for the Hermes web UI.
 
     python -m benchmarks                  a full run: tables here, JSON and pictures in results/
-    python -m benchmarks --quick          under a minute a suite, leaves the published results alone
+    python -m benchmarks --quick          a minute or two a suite, leaves the published results alone
     python -m benchmarks --only rooms     one suite: `runtime`, `rooms`, `stores`, `gateway`, `webui`
     python -m benchmarks --only peers     side by side with what else people use; it must be named
     python -m benchmarks --only rooms greenroom lock      and of its contenders these

@@ -45,7 +45,7 @@ def run(suite: Suite, names: Sequence[str], *, quick: bool, folder: Path | None)
 def parse() -> argparse.Namespace:
     suites = [suite.name for suite in SUITES]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="under a minute a suite; writes nothing")
+    parser.add_argument("--quick", action="store_true", help="a minute or two a suite; writes nothing")
     parser.add_argument(
         "--only",
         nargs="+",

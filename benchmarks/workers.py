@@ -74,9 +74,10 @@ class Worker:
 
     def _give_up(self) -> None:
         self._hung = True
-        self._kill()
+        self.kill()
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """End it without a word, and all that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -88,7 +89,7 @@ class Worker:
         try:
             self._wait_ended(5.0)
         finally:
-            self._kill()
+            self.kill()
             self._process.wait()
             self._process.stdout.close()
 

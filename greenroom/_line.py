@@ -40,7 +40,7 @@ from greenroom.messages import BuildHere, OpenSession, TurnRecorded, WithdrawTur
 
 if TYPE_CHECKING:
     from greenroom.actors import ActorRef, RoomContext
-    from greenroom.actors.runtime._mailbox import Mailbox
+    from greenroom.actors.ledger.bookkeeping import ToWrite
     from greenroom.messages import BeginTurn, EndTurn, RecordTurn, Request, TurnGranted
 
 recorded_now = Session.recorded_now
@@ -53,6 +53,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 CLOSED = "the room is being drained, or is closed. Open another one"
+UNKNOWN = "the turn is given back, but whether it was recorded could not be learned"
 FORKED = "the room belongs to the parent process, which this one was forked from. Open another one here"
 
 
@@ -166,35 +167,39 @@ class Line:
             self._insist(key, session, end, error)
         return None
 
-    def record(self, mailbox: Mailbox, request: RecordTurn) -> int | None:
+    def record(self, entry: ToWrite) -> int | None:
         """Have the end of a turn recorded, and its session told. Returns the generation of its session
         id; `None` if that is not known."""
-        written = self._context.writer.record(request, mailbox)
+        self._context.writer.record(entry)
         value, error = None, None
         try:
-            value = written.get()
+            value = entry.answer.get()
         except Exception as failed:
             if is_strike(failed):
                 raise
             error = failed
-        generation = mailbox.step(LOCAL.state, recorded_now, (request, value), True)
+        mailbox, request = entry.session, entry.request
+        generation: int | None = mailbox.step(LOCAL.state, recorded_now, (request, value), True)
         if generation is not None:
             return generation
         try:
             told = TurnRecorded(request=request, value=value, error=error)
             return cast("int | None", mailbox.ask(told))
-        except pykka.ActorDeadError:
-            return None if error is not None else request.generation
+        except Exception as failed:
+            return _end_of(request, error, failed)
 
-    async def record_async(self, mailbox: Mailbox, request: RecordTurn) -> int | None:
+    async def record_async(self, entry: ToWrite) -> int | None:
         """`record()` for a task."""
-        written = self._context.writer.record(request, mailbox)
+        self._context.writer.record(entry)
         value, error = None, None
         try:
-            value = await written
+            value = await entry.answer
         except Exception as failed:
+            if is_strike(failed):
+                raise
             error = failed
-        generation = mailbox.step(LOCAL.state, recorded_now, (request, value))
+        mailbox, request = entry.session, entry.request
+        generation: int | None = mailbox.step(LOCAL.state, recorded_now, (request, value))
         if generation is not None:
             return generation
         told = TurnRecorded(request=request, value=value, error=error)
@@ -202,8 +207,8 @@ class Line:
         try:
             mailbox.deliver(told, answer)
             return cast("int | None", await answer)
-        except pykka.ActorDeadError:
-            return None if error is not None else request.generation
+        except Exception as failed:
+            return _end_of(request, error, failed)
 
     def insist(self, key: str, end: EndTurn) -> None:
         """Give a turn back whose end was struck, or was not answered."""
@@ -236,8 +241,18 @@ class Line:
         _tell(session, dataclasses.replace(end, insists=True))
         books = self._context.books
         if books is not None and books.ledger and end.completed:
-            msg = "the turn is given back, but whether it was recorded could not be learned"
-            raise NotRecorded(msg) from error
+            raise NotRecorded(UNKNOWN) from error
+
+
+def _end_of(request: RecordTurn, unwritten: Exception | None, failed: Exception) -> int | None:
+    """What a turn has come to whose session could not be told how its record went."""
+    if isinstance(failed, GreenroomError) or is_strike(failed):
+        raise failed
+    if not isinstance(failed, pykka.ActorDeadError):
+        raise NotRecorded(UNKNOWN) from failed  # and the turn is given back once more
+    if unwritten is None or request.generation is None:
+        return request.generation
+    raise unwritten if isinstance(unwritten, GreenroomError) else NotRecorded(UNKNOWN) from unwritten
 
 
 def check_key(key: object) -> None:

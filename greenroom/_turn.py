@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import ref
 
 from greenroom.actors.errors import GreenroomError
+from greenroom.actors.ledger.bookkeeping import ToWrite
 from greenroom.actors.runtime._loops import running_loop
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session import Session
@@ -39,7 +40,7 @@ from greenroom.actors.session.holding import (
     held_here,
     innermost,
 )
-from greenroom.messages import BeginTurn, DescribeSession, EndTurn, RecordTurn
+from greenroom.messages import BeginTurn, DescribeSession, EndTurn
 
 if TYPE_CHECKING:
     import asyncio
@@ -216,8 +217,8 @@ class Turn:
             if mailbox is not None and self._discarded is None:
                 ended = mailbox.step(LOCAL.state, end_now, (name, counts), True)
                 if ended is not None:
-                    if isinstance(ended, RecordTurn):
-                        ended = self._room._line.record(mailbox, ended)
+                    if isinstance(ended, ToWrite):
+                        ended = self._room._line.record(ended)
                     self._ended(ended, counts)
                     return
             self._ended(self._room._line.end(self._key, self._end(counts)), counts)
@@ -287,8 +288,8 @@ class Turn:
             if mailbox is not None and self._discarded is None:
                 ended = mailbox.step(LOCAL.state, end_now, (name, counts))
                 if ended is not None:
-                    if isinstance(ended, RecordTurn):
-                        ended = await self._room._line.record_async(mailbox, ended)
+                    if isinstance(ended, ToWrite):
+                        ended = await self._room._line.record_async(ended)
                     self._ended(ended, counts)
                     return
             self._ended(await self._room._line.end_async(self._key, self._end(counts)), counts)

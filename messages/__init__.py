@@ -11,6 +11,8 @@ Who sends what to whom:
     supervisor ──── ReleaseAgent, CloseSession, DrainSession … ─────────────────────> session
     slow work ───── BuildEnded, StartCommit, CommitEnded, TeardownEnded … ──────────> its session
     session ─────── EnterStore, RecordTurn, RenewConversation … ────────────────> store writer
+    caller ──────── RecordTurn ─────────────────────────────────────────────────> store writer
+    caller ──────── TurnRecorded ───────────────────────────────────────────────> session
     caller ──────── OpenSession, SweepRoom, Configure, DrainRoom, GetStats … ───────> supervisor
 """
 

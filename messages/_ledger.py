@@ -65,6 +65,9 @@ class EnterStore(StoreRequest[Entered]):
     ticket: int = 0
     """Which of the session's questions it is. 0: it is asked for a recovery."""
 
+    here: bool = False
+    """Whether the caller of the turn may write it, and has the time."""
+
 
 @message()
 class RecordTurn(StoreRequest[Any]):

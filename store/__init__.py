@@ -3,6 +3,7 @@
     store = open_store("sqlite:///greenroom.db")
     store.create_session("20261115-a1", key="telegram:12345")
     store.append("20261115-a1", role="user", content="Hello")
+    store.extend("20261115-a1", [("assistant", "Hi"), ("user", "Bye")])
     store.messages("20261115-a1")
 
 **Who may write.** Anybody: any number of threads, processes and hosts, through this package or through
@@ -14,6 +15,7 @@ has the session's lease, and by nobody else.
   - A call that returned is in the database. `durability` says whether a power failure can undo it.
   - A call that raised `StoreUnavailable` may have been written if the connection broke in the commit;
     after any other error nothing was written.
+  - Messages that are added with one `extend()` are all there, or none of them.
   - Each message has a position of its own, in the order of the commits, and the version of its session
     grows in the same transaction.
   - What comes out of a transcript equals what went in.
@@ -27,9 +29,10 @@ has the session's lease, and by nobody else.
 need a second connection, and in memory and for writing to SQLite there is one.
 
 The modules: `_connect` connections, and `_engine` transactions and statements on them; `_schema` how the
-tables come to be; `_tables` what they are; `_ledger` the statements on leases and generations; `_alive`
-how a killed room is known to be dead; `_transaction` and `_store` what is called; `_peek` the look that
-waits for nobody; `_pending` the async twins; `_maintenance` and `_transfer` what operators do.
+tables come to be, and `_schema_statements` how PostgreSQL counts; `_tables` what they are; `_ledger`
+the statements on leases and generations, `_messages` those on transcripts; `_alive` how a killed room is
+known to be dead; `_transaction` and `_store` what is called; `_peek` the look that waits for nobody;
+`_pending` the async twins; `_maintenance` and `_transfer` what operators do.
 """
 
 from greenroom.store._errors import (

@@ -39,17 +39,19 @@ LEDGER_PATIENCE = 0.25
 others' turns wait in the same transaction."""
 
 
-Pools = tuple[Pool, Pool, Pool]
-"""For writing, for reading, and for transactions on the ledger. Some of them may be the same."""
+Pools = tuple[Pool, Pool, Pool, Pool]
+"""For writing, for reading, for transactions on the ledger, and for what of it never waits for the disk.
+Some of them may be the same."""
 
 
 def connect(url: sa.URL) -> Pools:
     """The pools for a URL that `parse_url()` has allowed."""
     if url.drivername == "sqlite":
         writer = _sqlite(url, 1)
-        return writer, writer if is_memory(url) else _sqlite(url, 8), writer
+        return writer, writer if is_memory(url) else _sqlite(url, 8), writer, writer
     writer = _postgresql(url, PATIENCE)
-    return writer, writer, _postgresql(url, LEDGER_PATIENCE)
+    # To change what a connection waits for takes a round trip: so there is one for each.
+    return writer, writer, _postgresql(url, LEDGER_PATIENCE), _postgresql(url, LEDGER_PATIENCE)
 
 
 # SQLite

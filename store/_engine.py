@@ -8,8 +8,9 @@ The ways to a connection, each of which calls `work` with one:
 Both give a connection of SQLAlchemy, which takes longer to make than a row takes to be written. What is
 called often takes a connection of the pool instead, which is what `run()` takes:
 
-    engine.write(work)     the same as `change()`
-    engine.look(work)      each statement sees the state of its own time
+    engine.write(work)       the same as `change()`
+    engine.write_once(work)  one statement, which is its own transaction
+    engine.look(work)        each statement sees the state of its own time
 
 They are calls and not `with` blocks because a signal can end a block without running its `__exit__`
 (`_pool`). `reading()` and `lent()` are blocks, for what has to be one.
@@ -146,7 +147,7 @@ class Engine:
         self.closed = False
         self.clock_shift = 0.0
         """By how many seconds statements see the clock ahead. The tests of leases move it."""
-        self.writer, self.reader, self.clerk = connect(parsed)
+        self.writer, self.reader, self.clerk, self.hurried = connect(parsed)
         self.dialect = self.writer.engine.dialect
         """What compiles statements for this database. Its name is "sqlite" or "postgresql"."""
         self._begin = _BEGIN[self.dialect.name]
@@ -169,7 +170,12 @@ class Engine:
         """Call with a connection that reads. Each statement sees the state of its own time."""
         return self.call(self.reader, work)
 
-    def write(self, work: Callable[[PoolProxiedConnection], T], durability: str | None = None) -> T:
+    def write(
+        self,
+        work: Callable[[PoolProxiedConnection], T],
+        durability: str | None = None,
+        pool: Pool | None = None,
+    ) -> T:
         """Call within a transaction that writes: committed when it returns, rolled back if it raises."""
         self.check_file()
 
@@ -179,7 +185,17 @@ class Engine:
             connection.commit()
             return result
 
-        return self.call(self.writer, in_a_transaction)
+        return self.call(pool or self.writer, in_a_transaction)
+
+    def write_once(self, work: Callable[[PoolProxiedConnection], T], durability: str | None = None) -> T:
+        """Call to run one statement that writes, which is a transaction of its own."""
+        self.check_file()
+
+        def run(connection: PoolProxiedConnection) -> T:
+            self.make_durable(connection, durability)
+            return work(connection)
+
+        return self.call(self.writer, run)
 
     def change(self, work: Callable[[sa.Connection], T], durability: str | None = None) -> T:
         """The same with a connection of SQLAlchemy's, which takes longer to make than a row to write."""
@@ -319,7 +335,7 @@ class Engine:
             pool.close()
 
     def _pools(self) -> set[Pool]:
-        return {self.writer, self.reader, self.clerk}
+        return {self.writer, self.reader, self.clerk, self.hurried}
 
     @staticmethod
     def let_fork() -> None:

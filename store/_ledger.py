@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
-from greenroom.store._rows import SessionRow
+from greenroom.store._rows import LeaseRow, SessionRow
 from greenroom.store._tables import NOW, SECONDS, conversations, rooms, sessions
 
 _NAMES = tuple(column.name for column in sessions.c if column.name != "last_position")
@@ -27,6 +27,25 @@ def session_row(row: Sequence[Any]) -> SessionRow:
     values: dict[str, Any] = dict(zip(_NAMES, row, strict=True))
     values["dead"] = bool(values["dead"])  # SQLite has no booleans
     return SessionRow(**values)
+
+
+def lease_row(row: Sequence[Any], *, held: bool, wait: float | None = None) -> LeaseRow:
+    """What somebody who wanted a session is told: `_LEASE_COLUMNS`."""
+    session_id, key, owner, epoch, version, ended, generation, committed, intended, conversation = row
+    return LeaseRow(
+        session_id=session_id,
+        key=key,
+        held=held,
+        owner=owner,
+        epoch=epoch,
+        version=version,
+        ended=ended is not None,
+        generation=generation,
+        committed=committed,
+        intended=intended,
+        conversation=conversation,
+        wait=wait,
+    )
 
 
 _sid: sa.BindParameter[str] = bindparam("sid")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from greenroom.store._errors import StoreTooNew
+from greenroom.store._schema_statements import COUNT_BY_STATEMENT
 from greenroom.store._tables import CLOCK, schema
 
 if TYPE_CHECKING:
@@ -193,13 +194,14 @@ _CONVERSATIONS_3 = (
     )""",
 )
 
-_LOCKS_4 = ("ALTER TABLE greenroom_rooms ADD COLUMN lock_name TEXT",)
+_LOCKS_5 = ("ALTER TABLE greenroom_rooms ADD COLUMN lock_name TEXT",)
 
 MIGRATIONS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"sqlite": _TABLES_1 + _TRIGGERS_1_SQLITE, "postgresql": _TABLES_1 + _TRIGGERS_1_POSTGRESQL},
     {"sqlite": _LEDGER_2, "postgresql": _LEDGER_2},
     {"sqlite": _CONVERSATIONS_3, "postgresql": _CONVERSATIONS_3},
-    {"sqlite": _LOCKS_4, "postgresql": _LOCKS_4},
+    COUNT_BY_STATEMENT,
+    {"sqlite": _LOCKS_5, "postgresql": _LOCKS_5},
 )
 """By the version that they start from, the statements for each database."""
 

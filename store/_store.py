@@ -14,7 +14,8 @@ from sqlalchemy import bindparam
 from greenroom.store._alive import Alive
 from greenroom.store._alive_postgresql import ServerLocks
 from greenroom.store._alive_sqlite import FileLocks
-from greenroom.store._content import ROLE_LENGTH, check_name, decode, encode
+from greenroom.store._connect import PATIENCE
+from greenroom.store._content import check_name
 from greenroom.store._engine import FORK_PACE, FORK_PATIENCE, Engine, inherited
 from greenroom.store._errors import Fenced, SessionExists, SessionInUse, UnknownSession
 from greenroom.store._ledger import (
@@ -27,23 +28,31 @@ from greenroom.store._ledger import (
     session_row,
 )
 from greenroom.store._maintenance import Maintenance
+from greenroom.store._messages import (
+    add_at_once,
+    add_one_by_one,
+    added_messages,
+    as_message,
+    encode_messages,
+    read_messages,
+)
 from greenroom.store._own_writes import OwnWrites
 from greenroom.store._peek import Peeker
 from greenroom.store._pending import Threads, soon
-from greenroom.store._record import Recorder
-from greenroom.store._rows import Message
 from greenroom.store._schema import upgrade
 from greenroom.store._tables import messages, sessions
 from greenroom.store._transaction import Transaction
+from greenroom.store._turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sqlalchemy.pool import PoolProxiedConnection
 
     from greenroom.store._alive import Locks
-    from greenroom.store._record import Ended
-    from greenroom.store._rows import Burial, Fence, SessionRow
+    from greenroom.store._messages import Placed
+    from greenroom.store._rows import Burial, Fence, LeaseRow, Message, SessionRow
+    from greenroom.store._turns import Begun, Ended
 
 __all__ = ["Store", "open_store"]
 
@@ -53,25 +62,6 @@ _MOST_SESSIONS = 10_000
 
 _sid: sa.BindParameter[str] = bindparam("sid")
 _SESSION = sa.select(*SESSION_COLUMNS).where(sessions.c.session_id == _sid)
-_APPEND = (
-    sa.insert(messages)
-    .values(
-        session_id=_sid,
-        position=bindparam("a_position"),
-        role=bindparam("a_role"),
-        content=bindparam("a_content"),
-        format=bindparam("a_format"),
-    )
-    .returning(messages.c.created)
-)
-_MESSAGES = (
-    sa.select(
-        messages.c.position, messages.c.role, messages.c.content, messages.c.format, messages.c.created
-    )
-    .where(messages.c.session_id == _sid, messages.c.position > bindparam("after", type_=sa.Integer()))
-    .order_by(messages.c.position)
-)
-_FIRST_MESSAGES = _MESSAGES.limit(bindparam("most_rows", type_=sa.Integer()))
 _SET_SOURCE = (
     sa.update(sessions)
     .where(sessions.c.session_id == _sid, sessions.c.source.is_(None))
@@ -104,7 +94,7 @@ class Store(Maintenance):
             self._own_writes_done = OwnWrites()
             upgrade(self._engine)
             self._peeker = Peeker(self._engine)
-            self._recorder = Recorder(self._engine)
+            self._turns = Turns(self._engine)
             self._alive = Alive(self._engine, _locks(self._engine))
             self._threads = Threads()
             _stores.add(self)
@@ -115,6 +105,9 @@ class Store(Maintenance):
         """Where it is, without secrets."""
         self.durability = self._engine.durability
         """What a write waits for, if it does not say so itself."""
+        self.patience = 2 * PATIENCE
+        """How many seconds `record()` waits at most: for a connection, and for the database. Only a disk
+        that hangs takes longer."""
         self.can_peek = self._engine.path is not None
         """Whether `peek()` works for this database."""
         self.can_bury = not self._engine.is_memory
@@ -148,46 +141,47 @@ class Store(Maintenance):
         self, session_id: str, *, role: str, content: object, fence: Fence | None = None
     ) -> Message:
         """Add a message to a transcript. With a `fence`, only if that lease is good: else `Fenced`."""
+        return self.extend(session_id, [(role, content)], fence=fence)[0]
+
+    def extend(
+        self, session_id: str, said: Iterable[tuple[str, object]], *, fence: Fence | None = None
+    ) -> list[Message]:
+        """Add messages, each a role and a content, to a transcript: all of them, or none.
+
+        One transaction, however many there are. Each counts in the version. The `fence` is as in
+        `append()`.
+        """
         check_name("session_id", session_id)
-        check_name("role", role, ROLE_LENGTH)
-        text, form = encode(content)
-        values = {"sid": session_id, "a_role": role, "a_content": text, "a_format": form}
+        encoded = encode_messages(said)
 
-        def add(connection: PoolProxiedConnection) -> tuple[Message, int]:
-            last_position, _ = self._lock(connection, session_id, fence)
-            position = last_position + 1
-            created = self._engine.run(connection, _APPEND, {**values, "a_position": position}).value()
-            message = Message(
-                session_id=session_id, position=position, role=role, content=content, created=created
-            )
-            return message, 1
+        def at_once(connection: PoolProxiedConnection) -> list[Placed]:
+            return add_at_once(self._engine, connection, session_id, fence, encoded)
 
-        return self._write_own(session_id, add)
+        def one_by_one(connection: PoolProxiedConnection) -> list[Placed]:
+            last, _ = self._lock(connection, session_id, fence)
+            return add_one_by_one(self._engine, connection, session_id, last, encoded)
+
+        def add() -> tuple[list[Message], int]:
+            placed = [] if self._engine.dialect.name == "sqlite" else self._engine.write_once(at_once)
+            # If nothing was added there, this finds out why.
+            placed = placed or self._engine.write(one_by_one)
+            return added_messages(session_id, encoded, placed), len(encoded)
+
+        return self._write_own(session_id, len(encoded), add)
 
     def messages(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Message]:
         """The messages of a session in order, those behind position `after`, and at most `limit`."""
         check_name("session_id", session_id)
         if limit is not None and limit < 1:
             raise ValueError(f"limit={limit!r}: give a positive number, or None for all")
-        values = {"sid": session_id, "after": after, "most_rows": limit}
-        query = _MESSAGES if limit is None else _FIRST_MESSAGES
 
         def select(connection: PoolProxiedConnection) -> list[tuple[Any, ...]]:
-            rows = self._engine.run(connection, query, values).rows
+            rows = read_messages(self._engine, connection, session_id, after, limit)
             if not rows:
                 self._row(connection, session_id)
             return rows
 
-        return [
-            Message(
-                session_id=session_id,
-                position=position,
-                role=role,
-                content=decode(text, form),
-                created=created,
-            )
-            for position, role, text, form, created in self._engine.look(select)
-        ]
+        return [as_message(session_id, row) for row in self._engine.look(select)]
 
     def session(self, session_id: str) -> SessionRow:
         """All that is known of a session. `UnknownSession` if there is none."""
@@ -210,7 +204,7 @@ class Store(Maintenance):
                 self._engine.run(connection, END, {"sid": session_id})
             return self._row(connection, session_id), 0 if ended else 1
 
-        return self._write_own(session_id, end)
+        return self._write_own(session_id, 1, lambda: self._engine.write(end))
 
     def delete_session(self, session_id: str, *, force: bool = False) -> bool:
         """Delete a session with its transcript, for good. False if there is none.
@@ -285,6 +279,7 @@ class Store(Maintenance):
 
     create_session_soon = soon(create_session)
     append_soon = soon(append)
+    extend_soon = soon(extend)
     messages_soon = soon(messages)
     session_soon = soon(session)
     conversation_soon = soon(conversation)
@@ -305,20 +300,21 @@ class Store(Maintenance):
         """How many of them are done, and therefore in any version that is read from now on."""
         return self._own_writes_done.of(session_id)
 
-    def _write_own(self, session_id: str, work: Callable[[PoolProxiedConnection], tuple[T, int]]) -> T:
-        """Write, and count how many versions that adds before it happens: one, or none as it turns out.
+    def _write_own(self, session_id: str, most: int, write: Callable[[], tuple[T, int]]) -> T:
+        """Write, and count how many versions that adds before it happens: `most`, or fewer as it turns
+        out.
 
         A thread that is struck here counts too little, which at worst looks like another's write.
         """
-        self._own_writes.add(session_id, 1)
+        self._own_writes.add(session_id, most)
         try:
-            result, versions = self._engine.write(work)
+            result, versions = write()
             if versions:
-                self._own_writes_done.add(session_id, 1)
-            else:
-                self._own_writes.add(session_id, -1)
+                self._own_writes_done.add(session_id, versions)
+            if versions < most:
+                self._own_writes.add(session_id, versions - most)
         except BaseException:
-            self._own_writes.add(session_id, -1)
+            self._own_writes.add(session_id, -most)
             raise
         return result
 
@@ -344,17 +340,35 @@ class Store(Maintenance):
             connection.commit()
             ledger._committed()
 
+    def transact(self, work: Callable[[Transaction], object], *, durability: str | None = None) -> None:
+        """The same as a call: a strike within it is at an end when the call is, whoever still handles
+        the exception."""
+
+        def run(connection: PoolProxiedConnection) -> Transaction:
+            ledger = Transaction(self._engine, connection, self._alive)
+            work(ledger)
+            ledger._check()
+            return ledger
+
+        self._engine.write(run, durability, self._engine.clerk)._committed()
+
+    def take_all(self, turns: Sequence[Begun], *, owner: str) -> dict[str, LeaseRow]:
+        """Take different sessions for turns in a transaction of their own, as `Transaction.take()` does:
+        session id and key of each. The leases of those that exist, and could be had at once."""
+        return self._turns.take(turns, owner)
+
     def record(
         self, turns: Sequence[Ended], *, owner: str, durability: str | None = None
     ) -> dict[str, int]:
         """Complete turns of different sessions in a transaction of their own, as
         `Transaction.complete()` does: session id, epoch, generation and linger of each. The version of
         each transcript whose lease was good."""
-        return self._recorder.record(turns, owner, durability)
+        return self._turns.record(turns, owner, durability)
 
     def interrupt(self, owner: str) -> None:
-        """Have a `record()` of this owner's that is running fail. It may have happened all the same."""
-        self._recorder.interrupt(owner)
+        """Have a `take_all()` or `record()` of this owner's fail that is running. It may have happened
+        all the same."""
+        self._turns.interrupt(owner)
 
     # Rooms that died
 

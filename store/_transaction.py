@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from greenroom.store import _ledger as sql
 from greenroom.store._content import check_name, printable
 from greenroom.store._errors import StoreError, StoreUnavailable
-from greenroom.store._ledger import session_row
+from greenroom.store._ledger import lease_row, session_row
 from greenroom.store._rows import LeaseRow, SessionRow
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Transaction:
         values = {"sid": session_id, "a_key": key, "an_owner": owner}
         row = self._run(sql.TAKE, **values).row()
         if row is not None:
-            return _lease(row, held=True)
+            return lease_row(row, held=True)
         if self._run(sql.LOCK, sid=session_id).row() is None:
             self._run(sql.CREATE[self._engine.dialect.name], sid=session_id, a_key=key)
             self._run(sql.LOCK, sid=session_id)
@@ -99,9 +99,9 @@ class Transaction:
         # for the lock would see the new owner without its room, and take it for dead.
         row = self._run(sql.TAKE_FROM_THE_DEAD, **values).row()
         if row is not None:
-            return _lease(row, held=True)
+            return lease_row(row, held=True)
         *lease, wait, mine = self._run(sql.LOOK, **values).rows[0]
-        return _lease(tuple(lease), held=False, wait=None if mine else max(0.0, wait))
+        return lease_row(tuple(lease), held=False, wait=None if mine else max(0.0, wait))
 
     def pin(self, session_id: str, *, owner: str, epoch: int) -> bool:
         """Keep a session past its `free_at`: another turn of it begins."""
@@ -212,21 +212,3 @@ class Transaction:
     def forget_rooms(self, older_than: float) -> int:
         """Delete rooms that have been dead for so many seconds and own nothing. How many."""
         return self._run(sql.FORGET_OLD, older_than=older_than).count
-
-
-def _lease(row: tuple[Any, ...], *, held: bool, wait: float | None = None) -> LeaseRow:
-    session_id, key, owner, epoch, version, ended, generation, committed, intended, conversation = row
-    return LeaseRow(
-        session_id=session_id,
-        key=key,
-        held=held,
-        owner=owner,
-        epoch=epoch,
-        version=version,
-        ended=ended is not None,
-        generation=generation,
-        committed=committed,
-        intended=intended,
-        conversation=conversation,
-        wait=wait,
-    )

@@ -192,7 +192,11 @@ def _insert(batch: list[Transcript], connection: sa.Connection) -> None:
     nothing = {"message_count": 0, "last_position": 0, "version": 0, "epoch": 0}
     connection.execute(sa.insert(sessions), [{**item.session, **nothing} for item in batch])
     if added := list(chain.from_iterable(item.messages for item in batch)):
-        connection.execute(sa.insert(messages), added)
+        insert = sa.insert(messages)
+        if connection.dialect.name == "postgresql":
+            # What returns something is sent a thousand rows a statement, which a session counts at once.
+            insert = insert.returning(messages.c.id)
+        connection.execute(insert, added)
     counted = ("last_position", "version", "updated")
     connection.execute(
         sa.update(sessions)

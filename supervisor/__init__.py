@@ -3,12 +3,13 @@
 The supervisor holds order and bounds. It never takes an agent away: it asks the session to release it,
 and a session in a turn says no.
 
-    RootSupervisor        restarts the other three if they fail
+    RootSupervisor        restarts the other two if they fail
       ├ CacheSupervisor   order and bounds, listeners, drain; restarts sessions that fail
       │   ├ Session       one for each key (`greenroom.actors`)
       │   └ Announcer     one for each listener
-      ├ StoreWriter       with a store: writes to it, for all sessions at once
       └ Recovery          with a ledger: takes up what other rooms have left
+
+With a store there is a `StoreWriter`, too. It is no actor: whoever waits for a write writes, for all.
 
 `eviction.py` (order of use, order of rest, cap, memory, expiry) and `drain.py` are pure: they decide,
 the supervisor's parts (`cache.py` names them) send the messages.

@@ -12,12 +12,12 @@ Order: the line is in order of asking, and a transaction keeps that order for ea
 What if the write fails? If the store cannot be reached, everybody on it is told so, and decides. If it
 was something else, one bad request must not spoil the others': each is tried by itself.
 
-What if a write takes too long? A caller's is interrupted after half of `store_timeout`, where the store
-can do that; else callers write nothing. After that workers write, until a beat has reached the store. A
-write that has not come back after `store_timeout` is given up: whoever waits for it is told that it
-failed. It may still happen, when nobody expects it any more, and undo what was written since: so
-nothing else is written for the session ids in it until it has come back. Whoever asks meanwhile is
-refused, as if the store were away for them.
+What if a write takes too long? Callers write only if the store says that it gives up before
+`store_timeout`, and are interrupted after half of that. After a failure of the store workers write,
+until a beat has reached it. A write that has not come back after `store_timeout` is given up: who waits
+for it is told that it failed. It may still happen, when nobody expects it any more, and undo what was
+written since: so nothing else is written for the session ids in it until it has come back. Who asks
+meanwhile is refused, as if the store were away for them.
 
 What if it happens twice? A write that a signal has ended is written again. Each request names its owner
 and its epoch, and says how things are to be, so that the second time changes nothing.
@@ -33,26 +33,25 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pykka
 
 from greenroom.actors import RoomClosed, WorkTimedOut
-from greenroom.actors.ledger.bookkeeping import Beat
+from greenroom.actors.ledger.bookkeeping import Beat, ToWrite
 from greenroom.actors.runtime._calls import describe
 from greenroom.actors.runtime._logging import get_log
 from greenroom.actors.runtime._loops import running_loop
 from greenroom.actors.runtime._pen import Pen
 from greenroom.actors.runtime._threads import LOCAL
-from greenroom.messages import Answered, CloseBooks
+from greenroom.messages import Answered, CloseBooks, EnterStore, RecordTurn
 
 if TYPE_CHECKING:
-    from greenroom.actors import Future, Timer
+    from greenroom.actors import Timer
     from greenroom.actors.ledger.bookkeeping import Bookkeeping
     from greenroom.actors.runtime._mailbox import Mailbox
     from greenroom.actors.runtime._pen import Hand
     from greenroom.actors.session.context import RoomContext
-    from greenroom.messages import RecordTurn
 
 __all__ = ["StoreWriter"]
 
@@ -65,20 +64,6 @@ CLOSED = "the room is closed, and writes nothing to the store any more"
 
 MOST_AT_ONCE = 256
 """How many requests one transaction takes."""
-
-
-class Entry(NamedTuple):
-    """Something to be written."""
-
-    request: Any
-    answer: Future[Any]
-    session: Mailbox | None = None
-    """Who is told if it is given up, because the caller who would tell it may be stuck in it."""
-
-    @property
-    def session_id(self) -> str:
-        """The session id that it is about. Empty: it is about none."""
-        return getattr(self.request, "session_id", "")
 
 
 @dataclass(slots=True, eq=False)
@@ -111,9 +96,9 @@ class StoreWriter:
         self._books: Bookkeeping = context.books
         self._health = Health()
         self._pen = Pen(context.runtime, self, LANE)
-        self._hanging: dict[Hand[Entry], frozenset[str]] = {}
+        self._hanging: dict[Hand[ToWrite], frozenset[str]] = {}
         """Writes that were given up and have not come back, and the session ids in them."""
-        self._closing: Entry | None = None
+        self._closing: ToWrite | None = None
         """The last that is written."""
         self._beater: Timer | None = None
 
@@ -126,23 +111,30 @@ class StoreWriter:
         """Have something written: its answer, or with `block=False` a future of that. In a handler, it
         is asked when that has returned."""
         answer = self._runtime.create_future(f"{self} to answer {describe(request)}")
-        self._runtime.send(self._put, Entry(request, answer))
+        self._runtime.send(self._put, ToWrite(request, answer))
         return answer.get(timeout=timeout) if block else answer
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: ToWrite) -> None:
         """May be called twice, behind a strike."""
         if not self._books.ledger:
             self._answer_without_ledger(entry)
         elif self._closing not in (None, entry):
-            again = isinstance(entry.request, CloseBooks)
-            entry.answer._offer((True, None) if again else _failure(RoomClosed(CLOSED)))
+            if isinstance(entry.request, CloseBooks):
+                entry.answer._offer((True, None))
+            else:
+                entry.fail(RoomClosed(CLOSED))
         else:
             if isinstance(entry.request, CloseBooks):
                 self._closing = entry
             self._pen.line.append(entry)
-            self._have_written()
+            thread = LOCAL.state
+            if thread.will_wait and _may_take_a_while(entry.request) and self._callers_write():
+                self._pen.timeout = self._context.policy.store_timeout
+                thread.pen = self._pen
+            else:
+                self._have_written()
 
-    def _answer_without_ledger(self, entry: Entry) -> None:
+    def _answer_without_ledger(self, entry: ToWrite) -> None:
         """There is nothing to write, and no order to keep."""
         if isinstance(entry.request, CloseBooks):
             entry.answer._offer((True, None))
@@ -153,23 +145,27 @@ class StoreWriter:
         )
         looked.on_done(lambda done: entry.answer._offer(done._outcome))  # type: ignore[arg-type]
 
-    def record(self, request: RecordTurn, session: Mailbox) -> Future[Any]:
+    def record(self, entry: ToWrite) -> None:
         """Write the end of a turn, whose caller waits for that. To be called outside of handlers."""
-        answer = session.create_future(request)
         if self._closing is not None:
-            answer.set_exception(RoomClosed(CLOSED))
-            return answer
-        self._pen.line.append(Entry(request, answer, session))
-        if self._caller_writes():
+            entry.fail(RoomClosed(CLOSED))
+            return
+        self._pen.line.append(entry)
+        if self._callers_write() and not LOCAL.state.driving and self._is_on_thread():
             self._pen.timeout = self._context.policy.store_timeout
             self._pen.write_here()
         else:
             self._have_written()
-        return answer
 
-    def _caller_writes(self) -> bool:
-        if not self._health.callers_write or self._hanging or LOCAL.state.driving:
+    def _callers_write(self) -> bool:
+        """Whether the store is well, and gives up in time if it is not."""
+        patience, timeout = self._books.patience, self._context.policy.store_timeout
+        if patience is None or timeout is None or patience > timeout:
             return False
+        return self._health.callers_write and not self._hanging
+
+    def _is_on_thread(self) -> bool:
+        """Whether this thread may wait."""
         if self._runtime.simulated:
             return self._runtime.random.random() < 0.5
         return running_loop() is None
@@ -196,7 +192,7 @@ class StoreWriter:
 
     # What the pen asks: see `Scribe`.
 
-    def choose(self, hand: Hand[Entry], waiting: int) -> int:
+    def choose(self, hand: Hand[ToWrite], waiting: int) -> int:
         """Choose what is written now, and whether it begins with a beat."""
         health, ttl = self._health, self._context.policy.lease_ttl
         now, since = self._runtime.clock(), health.beaten_at
@@ -207,7 +203,7 @@ class StoreWriter:
             return 0 if hand.extra is not None else 1
         return min(waiting, MOST_AT_ONCE)
 
-    def put_back(self, hand: Hand[Entry]) -> None:
+    def put_back(self, hand: Hand[ToWrite]) -> None:
         """It is chosen once more."""
         self._health.beat_due |= hand.extra is not None
 
@@ -215,7 +211,7 @@ class StoreWriter:
         """Whether a beat is due."""
         return self._health.beat_due and self._closing is None
 
-    def write(self, hand: Hand[Entry]) -> list[Any]:
+    def write(self, hand: Hand[ToWrite]) -> list[Any]:
         """One transaction."""
         if self._hanging:
             self._refuse_what_hangs(hand)
@@ -224,14 +220,14 @@ class StoreWriter:
             requests.insert(0, hand.extra)
         return self._books.write(requests) if requests else []
 
-    def _refuse_what_hangs(self, hand: Hand[Entry]) -> None:
-        held: frozenset[str] = frozenset().union(*list(self._hanging.values())) - {""}
+    def _refuse_what_hangs(self, hand: Hand[ToWrite]) -> None:
+        held = frozenset[str]().union(*list(self._hanging.values())) - {""}
         for entry in hand.entries:
             if entry.session_id in held:
-                entry.answer._offer(_failure(StoreHangs(HANGS)))
+                entry.fail(StoreHangs(HANGS))
         hand.entries = [entry for entry in hand.entries if entry.session_id not in held]
 
-    def tell(self, hand: Hand[Entry]) -> bool:
+    def tell(self, hand: Hand[ToWrite]) -> bool:
         """The usual case."""
         if hand.extra is not None or self._health.singly:
             return False
@@ -239,7 +235,7 @@ class StoreWriter:
             entry.answer._offer((result, None))
         return True
 
-    def end(self, hand: Hand[Entry]) -> None:
+    def end(self, hand: Hand[ToWrite]) -> None:
         """All cases."""
         error, health = hand.error, self._health
         if hand.given_up and isinstance(error, WorkTimedOut):
@@ -256,11 +252,14 @@ class StoreWriter:
         if hand.extra is not None:
             self._beaten(hand, lived=bool(results and results.pop(0)))
         for at, entry in enumerate(hand.entries):
-            entry.answer._offer((results[at], None) if error is None else _failure(error))
+            if error is None:
+                entry.answer._offer((results[at], None))
+            else:
+                entry.fail(error)
             if hand.given_up and entry.session is not None:
                 _tell(entry.session, Answered(request=entry.request, error=error))
 
-    def _try_singly(self, hand: Hand[Entry]) -> None:
+    def _try_singly(self, hand: Hand[ToWrite]) -> None:
         logger.warning(
             "%s requests to the store failed together, and are tried singly",
             len(hand.entries) + (hand.extra is not None),
@@ -269,7 +268,7 @@ class StoreWriter:
         self._health.beat_due |= hand.extra is not None
         self._pen.line[:0] = hand.entries
 
-    def came_back(self, hand: Hand[Entry]) -> None:
+    def came_back(self, hand: Hand[ToWrite]) -> None:
         """Its sessions may be written again."""
         self._hanging.pop(hand, None)
 
@@ -277,7 +276,7 @@ class StoreWriter:
         """A caller has been writing for half of `store_timeout`."""
         self._books.interrupt()
 
-    def _beaten(self, hand: Hand[Entry], *, lived: bool) -> None:
+    def _beaten(self, hand: Hand[ToWrite], *, lived: bool) -> None:
         health, error = self._health, hand.error
         if error is not None:
             if health.beaten:
@@ -285,7 +284,7 @@ class StoreWriter:
             health.beaten = False
             return
         health.beaten_at = hand.since
-        health.callers_write = self._books.can_interrupt
+        health.callers_write = True
         if not health.beaten:
             logger.warning("The store can be reached again")
             if not lived:
@@ -299,8 +298,9 @@ class StoreHangs(Exception):
     temporary = True
 
 
-def _failure(error: BaseException) -> tuple[None, Any]:
-    return None, (type(error), error, error.__traceback__)
+def _may_take_a_while(request: Any) -> bool:
+    """Whether its caller waits for this, and for nothing that must come sooner."""
+    return type(request) is RecordTurn or (type(request) is EnterStore and request.here)
 
 
 def _tell(session: Mailbox, message: Any) -> None:

@@ -9,9 +9,10 @@ that with what it has, in the transaction of the write: whoever looks first and 
 suspended in between. A session id that the session never held, or 256 others ago, has no fence, and can
 be written to as by anybody.
 
-What this asks of a store, beside what `bookkeeping` lists: `append`, `end_session` and their twins that
-end in `_soon` take a `fence`, which is `None` or an object with `owner` and `epoch`; and the error with
-which they refuse one has an attribute `fenced` that is true. Everything else is the store's own.
+What this asks of a store, beside what `bookkeeping` lists: `append`, `extend`, `end_session` and their
+twins that end in `_soon` take a `fence`, which is `None` or an object with `owner` and `epoch`; and the
+error with which they refuse one has an attribute `fenced` that is true. Everything else is the store's
+own.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundPending", "BoundStore", "Fence", "Fences"]
 
-FENCED = ("append", "end_session")
-FENCED_SOON = ("append_soon", "end_session_soon")
+FENCED = ("append", "end_session", "extend")
+FENCED_SOON = ("append_soon", "end_session_soon", "extend_soon")
 
 MOST_FENCES = 256
 """For how many session ids of one session it is remembered under which epoch it held them."""
@@ -85,12 +86,14 @@ class BoundStore:
             return partial(self._write, method)
         return partial(self._write_soon, method) if name in FENCED_SOON else method
 
-    def _write(self, write: Callable[..., Any], session_id: str, **more: Any) -> Any:
+    def _write(self, write: Callable[..., Any], session_id: str, *what: Any, **more: Any) -> Any:
         with self._translating(session_id):
-            return write(session_id, fence=self._fences.get(session_id), **more)
+            return write(session_id, *what, fence=self._fences.get(session_id), **more)
 
-    def _write_soon(self, write: Callable[..., Any], session_id: str, **more: Any) -> BoundPending:
-        pending = write(session_id, fence=self._fences.get(session_id), **more)
+    def _write_soon(
+        self, write: Callable[..., Any], session_id: str, *what: Any, **more: Any
+    ) -> BoundPending:
+        pending = write(session_id, *what, fence=self._fences.get(session_id), **more)
         return BoundPending(pending, partial(self._translating, session_id))
 
     @contextmanager

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom.actors.errors import LostOwnership, NotRecorded, StoreAway, text_of
 from greenroom.actors.ledger._bound_store import BoundStore, Fences
 from greenroom.actors.ledger.accounts import IN_DOUBT, PINNED, Account, Accounts, judge
+from greenroom.actors.ledger.bookkeeping import ToWrite
 from greenroom.actors.runtime._answers import ask_and_hear
 from greenroom.actors.runtime._logging import get_log
 from greenroom.actors.session.machine import Mode, Place
@@ -116,6 +117,9 @@ class LedgerState:
 
     ender: Reply | None = None
     """Who waits for the end of a turn to be recorded."""
+
+    recording: ToWrite | None = None
+    """What the caller of the last turn has the store told, if that caller does so itself."""
 
     renewers: tuple[Reply, ...] = ()
     """Who waits for the next conversation to be current."""
@@ -256,7 +260,8 @@ class Ledger:
         verdict = self._verdict_at_once(effect.turn.session_id)
         if verdict is None:
             self._known.enter_at = NEVER
-            return [self._accounts.enter(session_id, self._home_beside(session_id))]
+            home = self._home_beside(session_id)
+            return [self._accounts.enter(session_id, home, here=effect.turn.here)]
         self._watch_lease(session_id)
         return self._state.machine.entered(verdict)
 
@@ -325,14 +330,18 @@ class Ledger:
             remembered.remember(session_id, seen)
         return seen is not None
 
-    def record_now(self, turn: object, completed: bool) -> RecordTurn | None:
+    def record_now(self, turn: object, completed: bool) -> ToWrite | None:
         """End a turn that is running, and return what its caller has the store told. `None`: it takes
         more than that."""
         account = self._accounts.in_use(self._state.machine)
         if account is None:
             return None
         request = account.record(turn, completed=completed, now=self._now(), linger=self._linger())
-        return request if self._state.machine.record_now(turn, completed) else None
+        if not self._state.machine.record_now(turn, completed):
+            return None
+        mailbox = self._actor.actor_inbox
+        self._known.recording = recording = ToWrite(request, mailbox.create_future(request), mailbox)
+        return recording
 
     def recorded_now(self, request: RecordTurn, seen: TranscriptVersion) -> int | None:
         """The store knows of the end of the turn, and there is nothing else to do. Returns the
@@ -450,9 +459,13 @@ class Ledger:
         else:
             effects = machine.recorded(outcome, session_id, account.generation, account.epoch)
             generation = account.generation
-        ender, self._known.ender = self._known.ender, None
+        known = self._known
+        ender, known.ender = known.ender, None
+        recording, known.recording = known.recording, None
         if ender is not None:
             self._state.answer_later(ender, generation if error is None else error)
+        elif recording is not None:  # its caller still waits for the store, and is not to
+            recording.fail(error or NotRecorded("the end of the turn is not recorded yet"))
         return effects
 
     def give_up_recording(self, why: str) -> Effects:

@@ -175,11 +175,11 @@ class Accounts:
 
     # Asked for.
 
-    def enter(self, session_id: str, home: str | None) -> EnterStore:
+    def enter(self, session_id: str, home: str | None, *, here: bool) -> EnterStore:
         """Ask for a session id for a turn, and have a look at that of the agent's home."""
         self.ticket += 1
         self.asked[session_id] = self.asked.get(session_id, 0) + 1
-        return EnterStore(session_id=session_id, key=self.key, home=home, ticket=self.ticket)
+        return EnterStore(session_id=session_id, key=self.key, home=home, ticket=self.ticket, here=here)
 
     def take_over(self, session_id: str) -> EnterStore:
         """Ask for a session id that another room left."""

@@ -13,13 +13,15 @@ For the ledger and for ownership, which are left out where it is missing:
 To remember which conversation of a key is current: `conversation(key)`, its session id; and `renew` in
 transactions. Without them, the session remembers it while it lasts.
 
-And some that make it better, where they are there: `record(turns, owner=…, durability=…)`, what
-`complete` does, for several sessions in a transaction of its own; `interrupt(owner)`, so that a caller
-may write, too; `peek(session_id)`, a look at the version that never waits; `own_writes(session_id)` and
-`own_writes_done(session_id)`, how many versions this very object is adding or has added; `bury()`, a
-look for rooms that are dead; `holds(owner)`, whether this one cannot be taken for dead.
-`greenroom.store` has all of it. What agents get of it, and what that asks of it in turn, is in
-`_bound_store`.
+And some that make it better, where they are there: `take_all(turns, owner=…)` and `record(turns,
+owner=…, durability=…)`, what `take` and `complete` do in the usual case, for several sessions in a
+transaction of their own; `transact(work, durability=…)`, a transaction as a call; `patience`, after how
+many seconds these have failed at the latest, so that the callers of turns may call them, and
+`interrupt(owner)`, which has them fail sooner; `peek(session_id)`, a look at the version that never
+waits; `own_writes(session_id)` and `own_writes_done(session_id)`, how many versions this very object is
+adding or has added; `bury()`, a look for rooms that are dead; `holds(owner)`, whether this one cannot be
+taken for dead. `greenroom.store` has all of it. What agents get of it, and what that asks of it in
+turn, is in `_bound_store`.
 
 Only `peek()` and `holds()` are called by actors in their handlers. The rest may be slow, and runs on
 workers.
@@ -31,7 +33,7 @@ import os
 import secrets
 import socket
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actors.ledger.coherence import TranscriptVersion
 from greenroom.actors.runtime._strikes import is_strike
@@ -46,6 +48,8 @@ from greenroom.messages import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from greenroom.actors.runtime._future import Future
 
 __all__ = ["DURABILITIES", "Beat", "Bookkeeping", "check_durability", "check_names"]
 
@@ -89,6 +93,24 @@ class Beat:
     """For how many seconds, unless it says so again."""
 
 
+class ToWrite(NamedTuple):
+    """Something to be written, and who waits for that."""
+
+    request: Any
+    answer: Future[Any]
+    session: Any = None
+    """Who is told if it is given up, because the caller who would tell it may be stuck in it."""
+
+    @property
+    def session_id(self) -> str:
+        """The session id that it is about. Empty: it is about none."""
+        return getattr(self.request, "session_id", "")
+
+    def fail(self, error: BaseException) -> None:
+        """Answer with an error, unless it was answered before."""
+        self.answer._offer((None, (type(error), error, error.__traceback__)))
+
+
 class Bookkeeping:
     """A store, as a room uses it."""
 
@@ -100,9 +122,12 @@ class Bookkeeping:
         "_interrupt",
         "_peek",
         "_record_all",
+        "_take_all",
+        "_transact",
         "bury",
         "ledger",
         "owner",
+        "patience",
         "remembers",
         "store",
     )
@@ -126,8 +151,12 @@ class Bookkeeping:
         self._peek: Callable[[str], tuple[int, bool] | None] | None = (
             store.peek if getattr(store, "can_peek", False) else None
         )
+        self._take_all: Callable[..., dict[str, Any]] | None = getattr(store, "take_all", None)
+        self._transact: Callable[..., object] | None = getattr(store, "transact", None)
         self._record_all: Callable[..., dict[str, int]] | None = getattr(store, "record", None)
         self._interrupt: Callable[[str], object] | None = getattr(store, "interrupt", None)
+        self.patience: float | None = getattr(store, "patience", None)
+        """After how many seconds a write has failed at the latest. `None`: nobody knows."""
         self._holds: Callable[[str], bool] | None = getattr(store, "holds", None)
         self.bury: Callable[[], tuple[Sequence[str], bool]] | None = (
             store.bury if getattr(store, "can_bury", False) else None
@@ -199,42 +228,69 @@ class Bookkeeping:
             # so does that another one is current.
             return Entered(home=home, conversation=current)
 
-    @property
-    def can_interrupt(self) -> bool:
-        """Whether a write that is under way can be ended."""
-        return self._interrupt is not None
-
     def interrupt(self) -> None:
         """Have what is being recorded fail."""
         if self._interrupt is not None:
             self._interrupt(self.owner)
 
     def write(self, requests: Sequence[Any]) -> list[Any]:
-        """Do all of this in one transaction, in order of sessions, and for each session in order."""
-        if self._record_all is not None and _are_ends(requests):
-            return self._write_ends(self._record_all, requests)
-        order = sorted(range(len(requests)), key=lambda at: _order(requests[at]))
+        """Do all of this. If it is turns that begin and turns that end: a statement for each kind. What
+        that leaves, or what else it is: one transaction, in order of sessions, and for each in order."""
         results: list[Any] = [None] * len(requests)
-        with self.store.transaction(durability=self._durability) as ledger:
-            for at in order:
-                results[at] = self._write(ledger, requests[at])
-        for at, request in enumerate(requests):
-            if isinstance(request, EnterStore) and request.home is not None:
-                results[at] = replace(results[at], home=self._read_home(request.home))
+        rest: Sequence[int] = range(len(requests))
+        if self._are_usual(requests):
+            rest = self._write_usual(requests, results)
+        if rest:
+
+            def write(ledger: Any) -> None:
+                for at in sorted(rest, key=lambda at: _order(requests[at])):
+                    results[at] = self._write(ledger, requests[at])
+
+            transact = self._transact or self._transact_in_block
+            transact(write, durability=self._durability)
+            for at in rest:
+                request = requests[at]
+                if isinstance(request, EnterStore) and request.home is not None:
+                    results[at] = replace(results[at], home=self._read_home(request.home))
         return results
 
-    def _write_ends(
-        self, record: Callable[..., dict[str, int]], requests: Sequence[RecordTurn]
-    ) -> list[TranscriptVersion | None]:
+    def _transact_in_block(self, work: Callable[[Any], object], *, durability: str) -> None:
+        with self.store.transaction(durability=durability) as ledger:
+            work(ledger)
+
+    def _are_usual(self, requests: Sequence[Any]) -> bool:
+        """Whether these are turns that begin and completed turns, of different sessions."""
+        for request in requests:
+            if type(request) is RecordTurn:
+                if self._record_all is None or request.generation is None:
+                    return False
+            elif type(request) is not EnterStore or self._take_all is None or request.home is not None:
+                return False
+        return len(requests) == 1 or len({request.session_id for request in requests}) == len(requests)
+
+    def _write_usual(self, requests: Sequence[EnterStore | RecordTurn], results: list[Any]) -> list[int]:
+        """Which are left."""
+        take: Any = self._take_all
+        record: Any = self._record_all
         finished = [self._finished(request.session_id) for request in requests]
-        turns = [(r.session_id, r.epoch, r.generation, r.linger) for r in requests]
-        versions = record(turns, owner=self.owner, durability=self._durability)
-        return [
-            self._seen(request.session_id, versions[request.session_id], False, done)
-            if request.session_id in versions
-            else None
-            for request, done in zip(requests, finished, strict=True)
+        begun = [(r.session_id, r.key) for r in requests if type(r) is EnterStore]
+        ended = [
+            (r.session_id, r.epoch, r.generation, r.linger) for r in requests if type(r) is RecordTurn
         ]
+        leases: dict[str, Any] = take(begun, owner=self.owner) if begun else {}
+        versions: dict[str, int] = (
+            record(ended, owner=self.owner, durability=self._durability) if ended else {}
+        )
+        rest: list[int] = []
+        for at, request in enumerate(requests):
+            session_id = request.session_id
+            if session_id in versions:
+                results[at] = self._seen(session_id, versions[session_id], False, finished[at])
+            elif session_id in leases:
+                results[at] = self._entered(leases[session_id], finished[at])
+            elif type(request) is EnterStore:
+                rest.append(at)
+        return rest
 
     def _read_home(self, session_id: str | None) -> TranscriptVersion | None:
         try:
@@ -260,10 +316,13 @@ class Bookkeeping:
                 return True
 
     def _enter(self, ledger: Any, request: EnterStore) -> Entered:
-        session_id = request.session_id
-        finished = self._finished(session_id)
-        lease = ledger.take(session_id, key=request.key, owner=self.owner)
-        seen = self._seen(session_id, lease.version, lease.ended, finished)
+        finished = self._finished(request.session_id)
+        return self._entered(
+            ledger.take(request.session_id, key=request.key, owner=self.owner), finished
+        )
+
+    def _entered(self, lease: Any, finished: int) -> Entered:
+        seen = self._seen(lease.session_id, lease.version, lease.ended, finished)
         return Entered(lease=lease, seen=seen, conversation=getattr(lease, "conversation", None))
 
     def _record(self, ledger: Any, request: RecordTurn) -> TranscriptVersion | None:
@@ -282,13 +341,6 @@ class Bookkeeping:
         if not lived and hasattr(ledger, "forget_rooms"):
             ledger.forget_rooms(LONG_DEAD)
         return lived
-
-
-def _are_ends(requests: Sequence[Any]) -> bool:
-    """Whether all of these are completed turns, of different sessions."""
-    if not all(type(request) is RecordTurn and request.generation is not None for request in requests):
-        return False
-    return len(requests) == 1 or len({request.session_id for request in requests}) == len(requests)
 
 
 def _order(request: Any) -> tuple[int, str]:

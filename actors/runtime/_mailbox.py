@@ -224,7 +224,9 @@ class Mailbox(Life):
                     self.failed(message, exception, future)
                 self.replying = drive.item = drive.saved = None
                 if drive.sent:
+                    thread.will_wait = future is not None
                     self.send_out(drive)
+                    thread.will_wait = False
                 thread.running = None
                 self.baton.clear()
                 thread.driving = False
@@ -244,10 +246,21 @@ class Mailbox(Life):
             thread.driving = False
             thread.running = thread.drive = None
             self.runtime.rescuer.put((rescue, drive))
+            if thread.pen is not None:
+                self.runtime.rescuer.put((thread.pen.have_written,))
+            thread.will_wait, thread.pen = False, None
             raise
         if not mine:
             return self._ask_and_wait(message, timeout)
         if future is not None:
+            pen = thread.pen
+            if pen is not None:
+                thread.pen = None
+                try:
+                    pen.write_here()
+                except BaseException:
+                    self.runtime.rescuer.put((pen.have_written,))
+                    raise
             return future.get(timeout=timeout)
         if gives_way:
             thread.answers_left -= 1

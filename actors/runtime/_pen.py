@@ -93,12 +93,14 @@ class Scribe(Protocol[E]):
 
     def choose(self, hand: Hand[E], waiting: int) -> int:
         """Say how many of those that wait are written now. With the baton."""
+        ...
 
     def put_back(self, hand: Hand[E]) -> None:
         """What was chosen goes back on the line: it is written again."""
 
     def wants(self) -> bool:
         """Whether there is something to write although nobody waits."""
+        ...
 
     def write(self, hand: Hand[E]) -> Any:
         """Write, and return the results. May block, and may be called twice."""
@@ -106,6 +108,7 @@ class Scribe(Protocol[E]):
     def tell(self, hand: Hand[E]) -> bool:
         """Tell everybody that it is written, if nothing else is to be done: else False. May be called
         twice."""
+        ...
 
     def end(self, hand: Hand[E]) -> None:
         """Tell everybody what became of it. Called once, with the baton, where nothing strikes."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from greenroom.actors.runtime._future import Future
     from greenroom.actors.runtime._life import Item
     from greenroom.actors.runtime._mailbox import Mailbox
+    from greenroom.actors.runtime._pen import Pen
     from greenroom.actors.runtime._ref import ActorRef
     from greenroom.actors.runtime._runtime import Runtime
 
@@ -96,11 +97,13 @@ class ThreadState:
         "exposed",
         "finishing",
         "held",
+        "pen",
         "running",
         "sample_due",
         "sampled",
         "slice_began",
         "waking",
+        "will_wait",
     )
 
     def __init__(self) -> None:
@@ -121,6 +124,12 @@ class ThreadState:
 
         self.deferred: Future[Any] | None = None
         """The future that was made for a deferred reply to a message that was asked on this thread."""
+
+        self.will_wait = False
+        """Whether what a handler has sent is sent now, and the thread then waits for the answer."""
+
+        self.pen: Pen[Any] | None = None
+        """What it writes with before it waits."""
 
         self.entered: list[Runtime] = []
         """The runtimes that were entered with `with` on this thread, the innermost last."""

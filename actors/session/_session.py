@@ -87,6 +87,7 @@ from greenroom.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from greenroom.actors.ledger.bookkeeping import ToWrite
     from greenroom.actors.ledger.coherence import TranscriptVersion
     from greenroom.actors.runtime._mailbox import Mailbox
     from greenroom.actors.session.card import Card
@@ -422,7 +423,7 @@ class Session(Actor):
         card.hits += 1
         return agent
 
-    def end_now(self, given_back: tuple[object, bool]) -> int | RecordTurn | None:
+    def end_now(self, given_back: tuple[object, bool]) -> int | ToWrite | None:
         """End a turn, and return the generation; or, with a ledger, what its caller is to have recorded.
         `None`: it takes more than that."""
         state, context = self._state, self._context
@@ -912,8 +913,9 @@ class Session(Actor):
         effects = [*ledger.recorded(message)]
         if known.ender is ender:  # it was over before
             known.ender = None
-            answer = message.request.generation if message.error is None else message.error
-            self._state.answer_later(ender, answer)
+            generation = message.request.generation
+            counts = message.error is None or generation is None
+            self._state.answer_later(ender, generation if counts else message.error)
         self._perform(effects)
         return None
 

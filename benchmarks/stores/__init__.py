@@ -1,9 +1,9 @@
-"""A room with a store beside a room without one, and beside what else notes a turn on disk.
+"""A room with a store, beside bare drivers that write the same.
 
 Rooms differ in where their store is and in what a completed turn survives (`durability`). Beside them
-stand an `INSERT` of one row with sqlite3, committed by itself and with the same settings, and the
-session of openai-agents, which is what many would take. Every one of them has a fresh database for
-every measurement, on one file system: see `databases`.
+stands what one writes without greenroom (`bare`): the driver's own statements on a kept connection, and
+a table that has nothing else. The session of openai-agents is there because many take it.
+Every measurement has a fresh database, on one file system (`databases`), and processes of its own.
 
 What is measured is in `scenarios`, what is expected in `bars`.
 """
@@ -11,23 +11,24 @@ What is measured is in `scenarios`, what is expected in `bars`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.contender import Contender
+KEY = "telegram:0"
+"""The session of which there is only one."""
 
 NO_STORE = "no_store"
 READS_ONLY = "reads_only"
-SQLITE_NORMAL, SQLITE_FULL = "sqlite_normal", "sqlite_full"
-POSTGRES_NORMAL, POSTGRES_FULL = "postgres_normal", "postgres_full"
-INSERT_NORMAL, INSERT_FULL = "insert_normal", "insert_full"
+SQLITE_NORMAL, SQLITE_FULL, POSTGRES_FULL = "sqlite_normal", "sqlite_full", "postgres_full"
+LOOK = "bare_look"
+BARE_NORMAL, BARE_FULL = "bare_sqlite_normal", "bare_sqlite_full"
+BARE_ONE, BARE_POSTGRES = "bare_postgres_one", "bare_postgres"
 AGENTS = "agents_session"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One contender: a class `Contestant`, its database, and how it is set up."""
+    """One contender: a module with a class `Contestant`, its database, and how it is set up."""
 
     title: str
     module: str
@@ -37,23 +38,25 @@ class Part:
     """The scenarios that it cannot do, and why."""
 
 
-def _room(title: str, database: str, **settings: Any) -> Part:
-    return Part(title=title, module="ours", database=database, settings=settings)
+def _room(title: str, database: str, durability: str) -> Part:
+    return Part(title=title, module="ours", database=database, settings={"durability": durability})
 
 
-def _insert(level: str) -> Part:
-    return Part(title=f"sqlite3, {level}", module="insert", settings={"synchronous": level.upper()})
+def _bare(title: str, database: str, **settings: Any) -> Part:
+    return Part(title=title, module="bare", database=database, settings=settings)
 
 
 PARTS = {
-    NO_STORE: _room("no store", "none", durability="off"),
-    READS_ONLY: _room("SQLite, only read", "sqlite", durability="off"),
-    SQLITE_NORMAL: _room("SQLite, normal", "sqlite", durability="normal"),
-    SQLITE_FULL: _room("SQLite, full", "sqlite", durability="full"),
-    POSTGRES_NORMAL: _room("PostgreSQL, normal", "postgresql", durability="normal"),
-    POSTGRES_FULL: _room("PostgreSQL, full", "postgresql", durability="full"),
-    INSERT_NORMAL: _insert("normal"),
-    INSERT_FULL: _insert("full"),
+    NO_STORE: _room("no store", "none", "off"),
+    READS_ONLY: _room("SQLite, only read", "sqlite", "off"),
+    LOOK: _bare("sqlite3, a look", "sqlite", synchronous="NORMAL", writes=0),
+    SQLITE_NORMAL: _room("SQLite, normal", "sqlite", "normal"),
+    BARE_NORMAL: _bare("sqlite3, normal", "sqlite", synchronous="NORMAL"),
+    SQLITE_FULL: _room("SQLite, full", "sqlite", "full"),
+    BARE_FULL: _bare("sqlite3, full", "sqlite", synchronous="FULL"),
+    POSTGRES_FULL: _room("PostgreSQL, full", "postgresql", "full"),
+    BARE_POSTGRES: _bare("psycopg, two writes", "postgresql", writes=2),
+    BARE_ONE: _bare("psycopg, one write", "postgresql"),
     AGENTS: Part(
         title="openai-agents",
         module="agents_session",
@@ -62,16 +65,26 @@ PARTS = {
 }
 NAMES = tuple(PARTS)
 TITLES = {name: part.title for name, part in PARTS.items()}
-ROOMS = tuple(name for name, part in PARTS.items() if part.module == "ours")
+
+BESIDE = {
+    READS_ONLY: LOOK,
+    SQLITE_NORMAL: BARE_NORMAL,
+    SQLITE_FULL: BARE_FULL,
+    POSTGRES_FULL: BARE_POSTGRES,
+}
+"""Rooms, and the bare driver that does the same."""
 
 NOTES = {
-    READS_ONLY: (
-        "durability off: a look at the transcript's version when a turn begins and when it ends, and"
-        " nothing written"
+    READS_ONLY: "durability off: the room looks at the transcript's version, and writes nothing",
+    LOOK: "one SELECT of one row",
+    BARE_NORMAL: (
+        "one UPDATE of a session's row by owner and epoch, its own transaction, in a write-ahead log;"
+        " normal and full are the values of synchronous. 64 threads combine: each puts its write on"
+        " a list, and the one that gets the lock writes all of them in one transaction"
     ),
-    INSERT_NORMAL: (
-        "one row and a commit with sqlite3, in a write-ahead log; normal and full are the values of"
-        " synchronous; with 64 threads each has its connection, and the busy timeout makes them wait"
+    BARE_POSTGRES: (
+        "a turn takes its session when it begins, and is recorded when it ends: two such UPDATEs; with"
+        " one write, the second alone"
     ),
     AGENTS: (
         "add_items() of one item with its SQLiteSession on a file, which is in a write-ahead log with"
@@ -82,15 +95,7 @@ NOTES = {
 DISTRIBUTIONS = ("greenroom", "pykka", "SQLAlchemy", "psycopg", "openai-agents")
 
 
-def load(name: str) -> Callable[[str], Contender]:
-    """What makes the contender of that name, given a database. Raises ImportError where a library is
-    missing."""
+def load(name: str, url: str) -> Any:
+    """The contender of that name, on a database. Raises ImportError where a library is missing."""
     part = PARTS[name]
-    contestant = importlib.import_module(f"benchmarks.stores.{part.module}").Contestant
-
-    def make(url: str) -> Contender:
-        made = contestant(url, **part.settings)
-        assert isinstance(made, Contender)
-        return made
-
-    return make
+    return importlib.import_module(f"benchmarks.stores.{part.module}").Contestant(url, **part.settings)

@@ -1,20 +1,18 @@
-"""The order of a run: as that of the runtime (`benchmarks.campaign`), each time on a fresh database."""
+"""The order of a run: every contender in turn, each time on a fresh database in processes of its own."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
-from benchmarks.campaign import WARM_UP, Say, rotated, start_workers
+from benchmarks.campaign import Say, rotated, start_workers
 from benchmarks.machine import describe_machine, versions_of
 from benchmarks.results import Results
-from benchmarks.stores import DISTRIBUTIONS, PARTS
-from benchmarks.stores.databases import Databases, start_databases
-from benchmarks.stores.scenarios import FULL, QUICK, SCENARIOS, Scale, Scenario
-from benchmarks.workers import Worker
-
-WORKER = "benchmarks.stores.worker"
+from benchmarks.stores import DISTRIBUTIONS
+from benchmarks.stores.databases import start_databases
+from benchmarks.stores.scenarios import FULL, QUICK, SCENARIOS, WORKER, Contestant, Scenario
 
 
 def run(*, quick: bool, names: Sequence[str], say: Say) -> Results:
@@ -24,35 +22,22 @@ def run(*, quick: bool, names: Sequence[str], say: Say) -> Results:
         results = Results(
             machine={**describe_machine(), **databases.machine()},
             versions=versions_of(DISTRIBUTIONS) | databases.versions(),
-            settings=asdict(scale),
+            settings={**asdict(scale), "load": os.getloadavg()[0]},
         )
-        with start_workers(names, results, say, WORKER) as workers:
-            measure_together(workers, scale, databases, results, say)
+        with start_workers(names, results, say, WORKER) as able:
+            contestants = [Contestant(worker.name, databases) for worker in able]
+        begin = time.monotonic()
+        for repetition in range(scale.repetitions):
+            for scenario in SCENARIOS:
+                if repetition < scenario.repetitions(scale):
+                    taking_part = [c for c in contestants if takes_part(c.name, scenario, results)]
+                    for contestant in rotated(taking_part, repetition):
+                        figures = scenario.measure(contestant, scale)
+                        results.add(scenario.name, contestant.name, figures)
+            passed = time.monotonic() - begin
+            say(f"repetition {repetition + 1} of {scale.repetitions} ({passed:.0f} s)")
     return results
-
-
-def measure_together(
-    workers: list[Worker], scale: Scale, databases: Databases, results: Results, say: Say
-) -> None:
-    for worker in workers:
-        # All scenarios go the same ways, and with many threads even a short one takes seconds.
-        measure(worker, SCENARIOS[0], replace(scale, seconds=WARM_UP), databases)
-    begin = time.monotonic()
-    for repetition in range(scale.repetitions):
-        for scenario in SCENARIOS:
-            able = [worker for worker in workers if takes_part(worker.name, scenario, results)]
-            for worker in rotated(able, repetition):
-                figures = measure(worker, scenario, scale, databases)
-                results.add(scenario.name, worker.name, figures)
-        passed = time.monotonic() - begin
-        say(f"repetition {repetition + 1} of {scale.repetitions} ({passed:.0f} s)")
 
 
 def takes_part(name: str, scenario: Scenario, results: Results) -> bool:
     return name in scenario.contenders and scenario.name not in results.not_offered[name]
-
-
-def measure(worker: Worker, scenario: Scenario, scale: Scale, databases: Databases) -> dict[str, float]:
-    url = databases.fresh(PARTS[worker.name].database)
-    figures: dict[str, float] = worker.ask("measure", scenario.name, asdict(scale), url)
-    return figures

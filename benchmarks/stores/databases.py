@@ -39,7 +39,8 @@ class Databases:
         return f"sqlite:///{self._folder / f'{next(self._numbers)}.db'}"
 
     def versions(self) -> dict[str, str]:
-        return {"SQLite": sqlite3.sqlite_version, "PostgreSQL": self._setting("server_version")}
+        server = self._setting("server_version").partition(" ")[0]  # Debian adds its own
+        return {"SQLite": sqlite3.sqlite_version, "PostgreSQL": server}
 
     def machine(self) -> dict[str, str]:
         """What decides how long a write waits."""

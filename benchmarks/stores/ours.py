@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import perf_counter_ns
+from dataclasses import replace
 
 from benchmarks.contender import Contender, Stage
-from benchmarks.latency import Figures
 from benchmarks.rooms import ours
-from benchmarks.rooms.ours import Durability
+from benchmarks.rooms.ours import SPEC, Durability
 from benchmarks.rooms.room import Agency
 from benchmarks.rooms.scenarios import CAP, IDLE_TTL, check, fill, names, visitor
+from benchmarks.stores import KEY
 from greenroom import Greenroom, Policy
-from greenroom.store import Store, open_store
-
-PATIENCE = 60.0
-"""Seconds for a recovery."""
-
-DEAD_ROOM = "gone:1:0"
-TTL = 0.001
-"""Seconds that the room which left the orphans lives."""
+from greenroom.store import open_store
 
 
 class Contestant(Contender):
@@ -48,38 +41,59 @@ class Contestant(Contender):
             check(agency, room, built=actors, kept=actors)
             assert room.store_failures() == 0, "the store could not be reached"
         if self._url:
-            with open_store(self._url) as store:
-                check_ledger(store, actors, written=self._durability != "off")
+            check_ledger(self._url, actors, None if self._durability != "off" else 0)
 
-    def recover(self, *, at_once: int, orphans: int, hook_seconds: float) -> Figures:
-        """Let a room find what a dead one left, and commit it."""
-        with open_store(self._url) as store:
-            leave_orphans(store, orphans)
-        agency = Agency(commit_seconds=hook_seconds, release_seconds=hook_seconds)
-        policy = Policy(sweep_every=None, recover_at_once=at_once)
-        begin = perf_counter_ns()
-        with Greenroom(agency.build, policy=policy, store=self._url, durability=self._durability):
-            agency.wait_released(orphans, PATIENCE)
-            seconds = (perf_counter_ns() - begin) / 1e9
-        assert agency.committed == orphans, f"{agency.committed} commits for {orphans} sessions"
-        with open_store(self._url) as store:
-            check_ledger(store, orphans, written=True)
-        return {"seconds": seconds, "rate": orphans / seconds, "sessions": orphans}
+    def life(self, lease_ttl: float | None, hook: float) -> Life:
+        """A room that other processes share its database with."""
+        return Life(self._url, self._durability, lease_ttl, hook)
 
 
-def leave_orphans(store: Store, count: int) -> None:
-    """A room completed a turn of each session, and was killed."""
-    with store.transaction() as ledger:
-        ledger.beat(DEAD_ROOM, ttl=TTL)
+class Life:
+    def __init__(self, url: str, durability: Durability, lease_ttl: float | None, hook: float) -> None:
+        self._url = url
+        self._agency = Agency(commit_seconds=hook, release_seconds=hook)
+        policy = Policy(cap=10_000, sweep_every=None)  # nobody leaves for another
+        if lease_ttl is not None:
+            policy = replace(policy, lease_ttl=lease_ttl)
+        self._room = Greenroom(self._agency.build, policy=policy, store=url, durability=durability)
+
+    def hold(self) -> None:
+        """Begin a turn, and never end it."""
+        self._turn = self._room.turn(KEY, SPEC)
+        self._turn.__enter__()
+
+    def turn(self) -> None:
+        with self._room.turn(KEY, SPEC):
+            pass
+
+    inherit = turn
+    """The same for a session whose room was killed."""
+
+    def fill(self, count: int) -> None:
+        """Complete a turn of each of so many sessions, and commit none."""
         for key in names(count):
-            lease = ledger.take(key, key=key, owner=DEAD_ROOM)
-            ledger.complete(key, owner=DEAD_ROOM, epoch=lease.epoch, generation=1, linger=0.0)
+            with self._room.turn(key, SPEC):
+                pass
+
+    def recover(self, count: int) -> None:
+        """Wait until so many sessions of a dead room are committed, and their agents gone."""
+        self._agency.wait_released(count)
+
+    def close(self) -> None:
+        self._room.close()
+
+    def check(self, sessions: int, turns: int) -> None:
+        """Close the last room, and see that the ledger has all of it."""
+        self.close()
+        check_ledger(self._url, sessions, turns)
 
 
-def check_ledger(store: Store, count: int, *, written: bool) -> None:
-    """After a room is closed, all that it completed is in the ledger and committed."""
-    rows = store.sessions(limit=2 * count)
-    assert len(rows) == count, f"{len(rows)} sessions in the store instead of {count}"
-    for row in rows:
-        assert (row.generation > 0) == written, f"{row} (written: {written})"
-        assert row.generation == row.committed, f"{row} is uncommitted"
+def check_ledger(url: str, sessions: int, turns: int | None) -> None:
+    """After the last room is closed, all that was completed is in the ledger and committed. `None`: as
+    many turns as there happened to be."""
+    with open_store(url) as store:
+        rows = store.sessions(limit=2 * sessions)
+    found = sum(row.generation for row in rows)
+    assert len(rows) == sessions, f"{len(rows)} sessions in the store instead of {sessions}"
+    assert found == turns if turns is not None else found > 0, f"{found} turns instead of {turns}"
+    assert found == sum(row.committed for row in rows), f"of {rows} some are uncommitted"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from benchmarks.bars import Bar
 from benchmarks.results import Results, Spread
-from benchmarks.stores import INSERT_FULL, INSERT_NORMAL, NO_STORE, NOTES, TITLES
+from benchmarks.stores import BESIDE, LOOK, NO_STORE, NOTES, READS_ONLY, TITLES
 from benchmarks.stores.bars import look_cost
-from benchmarks.stores.scenarios import HOOK, RECOVERIES, TURNS
+from benchmarks.stores.scenarios import HOOK, LIVES, TURNS
 from benchmarks.tables import (
     Footnotes,
     amount,
@@ -22,20 +22,17 @@ from benchmarks.tables import (
     wrapped,
 )
 
-BESIDE = (NO_STORE, INSERT_NORMAL, INSERT_FULL)
-"""Whom a turn is compared with."""
-
 
 def report(results: Results, bars: Sequence[Bar]) -> str:
     """Everything that a run has to say."""
     footnotes = Footnotes()
     parts = [
-        head(results) + f" Files on {results.machine['file_system']}.",
+        introduction(results),
         turns(results),
         look(results),
         together(results, footnotes),
         latencies(results, TURNS, "warm turn"),
-        recoveries(results),
+        lives(results),
         "\n".join(footnotes.lines()),
         notes(results),
         judgements(bars),
@@ -43,50 +40,85 @@ def report(results: Results, bars: Sequence[Bar]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def introduction(results: Results) -> str:
+    settings = results.settings
+    return wrapped(
+        f"{' '.join(head(results).split())} With several processes: {settings['lives']}. Files on"
+        f" {results.machine['file_system']}. The machine's load was {settings['load']:.1f} before."
+        " In brackets: lowest and highest of the repetitions."
+    )
+
+
+def beside(results: Results, scenario: str, figure: str, name: str) -> str:
+    """The ratio to the bare driver that does the same."""
+    return with_spread(results.ratio(scenario, figure, name, BESIDE.get(name, "")), "×")
+
+
 def turns(results: Results) -> str:
-    rows = []
-    for name in results.present:
-        found = results.figure("turn", name, "each")
-        beside = [results.ratio("turn", "each", name, other) for other in BESIDE]
-        rows.append([TITLES[name], with_spread(found), *(with_spread(each, "×") for each in beside)])
-    header = ["", "µs", *(f"÷ {TITLES[other]}" for other in BESIDE)]
-    return table("An empty warm turn, 1 session: median (lowest–highest)", header, rows)
+    rows = [
+        [
+            TITLES[name],
+            with_spread(results.figure("turn", name, "each")),
+            beside(results, "turn", "each", name),
+            with_spread(results.ratio("turn", "each", name, NO_STORE), "×"),
+        ]
+        for name in results.present
+    ]
+    return table("An empty warm turn, 1 session: median", ["", "µs", "÷ bare", "÷ no store"], rows)
 
 
 def look(results: Results) -> str:
-    found = look_cost(results)
-    return (
-        ""
-        if found is None
-        else "Seeing that nobody wrote, in every turn (median turn, with and without):"
-        f" {with_spread(found)} µs"
+    found, bare = look_cost(results), results.figure("turn", LOOK, "p50")
+    if found is None or bare is None:
+        return ""
+    return wrapped(
+        f"{TITLES[READS_ONLY]}: a turn takes {with_spread(found)} µs more than with no store. Of that, a"
+        f" bare look takes {with_spread(bare)} µs."
     )
 
 
 def together(results: Results, footnotes: Footnotes) -> str:
     rows = []
     for name in results.present:
-        alone = results.figure("turn", name, "rate")
         many = results.figure("turn_64", name, "rate")
-        growth = results.growth(name, "rate", "turn_64", "turn")
-        cells = [with_spread(many), with_spread(growth, "×")]
-        if many is None:
-            cells = [gap(results, TURNS, "turn_64", name, footnotes), ""]
-        rows.append([TITLES[name], with_spread(alone), *cells])
-    return table("Turns a second: median (lowest–highest)", ["", *TURNS.scenarios.values(), "÷"], rows)
+        cells = [
+            with_spread(many) or gap(results, TURNS, "turn_64", name, footnotes),
+            beside(results, "turn_64", "rate", name),
+            with_spread(results.growth(name, "rate", "turn_64", "turn"), "×"),
+            with_spread(results.figure("turn_64", name, "p99_ms")),
+        ]
+        if any(cells):
+            rows.append([TITLES[name], *cells])
+    header = ["", "turns a second", "÷ combining", "÷ 1 session", "p99, ms"]
+    return table("64 sessions in 64 threads: median", header, rows)
 
 
-def recoveries(results: Results) -> str:
-    names = [name for name in results.present if name in results.measurements.get("recover_4", {})]
+LIFE_FIGURES = (("restart", "ms"), ("hop", "p50_ms"), ("hop", "p99_ms"), ("recover", "seconds"))
+
+
+def lives(results: Results) -> str:
     rows = [
-        [TITLES[name], *(with_spread(results.figure(s, name, "seconds")) for s in RECOVERIES.scenarios)]
-        for name in names
+        [TITLES[name], *(with_spread(results.figure(s, name, figure)) for s, figure in LIFE_FIGURES)]
+        for name in LIVES
+        if results.figure("restart", name, "ms")
     ]
-    title = (
-        f"Seconds to commit what a dead room left: {results.settings['orphans']} sessions, hooks of"
-        f" {HOOK * 1e3:g} ms"
-    )
-    return table(title, ["", *RECOVERIES.scenarios.values()], rows) if rows else ""
+    if not rows:
+        return ""
+    orphans = results.settings["orphans"]
+    header = ["", "turn after a kill, ms", "hop p50, ms", "p99, ms", f"{orphans} recovered, s"]
+    parts = [
+        table("Several processes: median", header, rows),
+        wrapped(
+            "Turn after a kill: a process is killed in a turn of a session, and another one opens the"
+            " database and takes a turn of it. Bare: a lock that the system takes away with its process."
+        ),
+        wrapped("Hop: a turn of a session of which another process had the last turn."),
+        wrapped(
+            f"Recovered: what a process that is known to be dead has left is committed, hooks of"
+            f" {HOOK * 1e3:g} ms; bare: one after the other."
+        ),
+    ]
+    return "\n".join(parts)
 
 
 def notes(results: Results) -> str:

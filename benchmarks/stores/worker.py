@@ -1,37 +1,56 @@
-"""The process in which one contender lives. Requests are `["offers"]` and `["measure", scenario, scale,
-url]`, the URL of a database that nobody has used."""
+"""A process of one contender. It gets a database with each request that needs one."""
 
 from __future__ import annotations
 
 import gc
 import logging
+from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
-from benchmarks import stores, worker
+from benchmarks import scenarios, stores, worker
 from benchmarks.latency import Figures
-from benchmarks.stores.scenarios import SCENARIOS, Scale
 
 
 class StoreDesk:
     def __init__(self, name: str) -> None:
-        # A look at a file lets go of the GIL, and among 64 busy threads it may be a while until it is
-        # had again. A runtime warns of handlers that take long; here the latencies tell.
-        logging.getLogger("greenroom.actors").addFilter(lambda record: record.funcName != "_report_slow")
+        # Of handlers that take long among 64 threads, and of sessions that another room takes: both are
+        # what is measured here.
+        logging.getLogger("greenroom").setLevel(logging.ERROR)
         self._name = name
-        self._make = stores.load(name)
+        stores.load(name, "")
+        self._life: Any = None
 
     def offers(self) -> dict[str, str]:
         """The scenarios that the contender cannot do, and why."""
         return stores.PARTS[self._name].declines
 
-    def measure(self, name: str, scale: dict[str, Any], url: str) -> Figures:
-        scenario = next(s for s in SCENARIOS if s.name == name)
-        contender = self._make(url)
+    def turns(self, url: str, sessions: int, seconds: float) -> Figures:
+        """Empty turns of sessions that have their agent, one thread for each session."""
+        load = scenarios.Scenario(name="", title="", kind="turn", threads=sessions, actors=sessions)
         gc.collect()
-        return scenario.measure(contender, Scale(**scale))
+        return scenarios.measure(stores.load(self._name, url), load, seconds)
+
+    def open(self, url: str, lease_ttl: float | None, hook: float) -> float:
+        """Share a database with other processes. The seconds that it took."""
+
+        def begin_life() -> None:
+            self._life = stores.load(self._name, url).life(lease_ttl, hook)
+
+        return seconds_of(begin_life)
+
+    def do(self, what: str, *arguments: Any) -> float:
+        """Call a method of the life that was opened. The seconds that it took."""
+        return seconds_of(lambda: getattr(self._life, what)(*arguments))
 
     def close(self) -> None:
         """Every measurement has closed what it opened."""
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    begin = perf_counter()
+    work()
+    return perf_counter() - begin
 
 
 if __name__ == "__main__":

@@ -107,7 +107,8 @@ class FactMemory:
         if found:
             through = rows[-1].position
             entry = {"token": token, "session": session_id, "through": through, "facts": found}
-            await self._store.create_session_soon(self._place, key=self._place, source="memory")
+            if not self._position:  # with a row read there is a session
+                await self._store.create_session_soon(self._place, key=self._place, source="memory")
             await self._store.append_soon(self._place, role="memory", content=entry)
             await self.load_soon()
         elif rows:
@@ -124,6 +125,8 @@ class FactMemory:
     def _nothing(self, error: Exception, session_id: str) -> list[Any]:
         if not is_unknown_session(error, session_id):
             raise error
+        if session_id == self._place:
+            self._position = 0  # none was kept yet, or somebody deleted them
         return []
 
     def _read(self, rows: list[Any]) -> None:

@@ -15,11 +15,10 @@ that has none, and of a request that says it is complete, everything is.
 conversation. They are the session's instructions from then on, and are written down when they change.
 
 **What is promised**
-  - The messages of a request and its answer are added together, after the answer. A turn that fails or
-  is
-    cancelled before leaves nothing.
-  - Who is cancelled while they are written waits until they are. A process that is killed in these
-    moments may leave the first of them: each message is a transaction of its own.
+  - The messages of a request and its answer (an exchange) are added together, after the answer, in one
+    transaction. A turn that fails or is cancelled before leaves nothing. Whenever the process is killed,
+    the whole exchange is in the store or nothing of it.
+  - Who is cancelled while they are written waits until they are.
   - What is in memory is what was written. Of an ephemeral request nothing is.
   - The calls that end in `_soon` never block an event loop; their twins are for threads.
 
@@ -35,7 +34,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from greenroom.gateway._agent import BadRequest
@@ -117,8 +116,7 @@ class Transcript:
 
     def _read(self, rows: Sequence[Any]) -> None:
         self._messages.clear()
-        for row in rows:
-            self._take(_Row(row.role, row.content))
+        self._take_all(_Row(row.role, row.content) for row in rows)
 
     # A turn
 
@@ -150,13 +148,13 @@ class Transcript:
 
     def add(self, request: ChatRequest, answer: str | Sequence[Mapping[str, Any]]) -> None:
         """Add what is new in the request, and the answer: text, or messages. In a thread: it blocks."""
-        for row in self._rows(request, answer):
-            if self._store is not None:
-                if not self._known:
-                    self._store.create_session(self.session_id, key=self._key)
-                    self._known = True
-                self._store.append(self.session_id, role=row.role, content=row.content)
-            self._take(row)
+        rows = self._rows(request, answer)
+        if self._store is not None and rows:
+            if not self._known:
+                self._store.create_session(self.session_id, key=self._key)
+                self._known = True
+            self._store.extend(self.session_id, rows)
+        self._take_all(rows)
 
     async def add_soon(self, request: ChatRequest, answer: str | Sequence[Mapping[str, Any]]) -> None:
         """Add what is new in the request, and the answer: text, or messages. On an event loop."""
@@ -169,13 +167,12 @@ class Transcript:
             raise
 
     async def _write(self, rows: list[_Row]) -> None:
-        for row in rows:
-            if self._store is not None:
-                if not self._known:
-                    await self._store.create_session_soon(self.session_id, key=self._key)
-                    self._known = True
-                await self._store.append_soon(self.session_id, role=row.role, content=row.content)
-            self._take(row)
+        if self._store is not None and rows:
+            if not self._known:
+                await self._store.create_session_soon(self.session_id, key=self._key)
+                self._known = True
+            await self._store.extend_soon(self.session_id, rows)
+        self._take_all(rows)
 
     def _rows(self, request: ChatRequest, answer: str | Sequence[Mapping[str, Any]]) -> list[_Row]:
         """What is to be written."""
@@ -188,8 +185,12 @@ class Transcript:
         lasting = self._lasting_instructions(request)
         return rows if lasting == self.instructions else [_Row("system", lasting), *rows]
 
-    def _take(self, row: _Row) -> None:
+    def _take_all(self, rows: Iterable[_Row]) -> None:
         """Keep in memory what is in the store."""
+        for row in rows:
+            self._take(row)
+
+    def _take(self, row: _Row) -> None:
         role, content = row
         if role in INSTRUCTING and isinstance(content, str):
             self.instructions = content

@@ -3,8 +3,9 @@
     store = TimedStore(open_store(url))
     store.observe = note           # note("append", 0.0007, False), on whatever thread it was
 
-Timed are transactions on the ledger, from asking for a connection to the commit, and all that reads or
-writes a transcript: in its blocking form, and in that which ends in `_soon`, from asking to the answer.
+Timed are the beginnings and ends of turns and transactions on the ledger, from asking for a connection
+to the commit, and all that reads or writes a transcript: in its blocking form, and in that which ends in
+`_soon`, from asking to the answer.
 Not timed is what never waits (`peek`, `own_writes`): the room asks that in the handlers of its actors,
 and gets the store's own methods, without a detour.
 
@@ -32,9 +33,12 @@ OPERATIONS = (
     "create_session",
     "delete_session",
     "end_session",
+    "extend",
     "messages",
+    "record",
     "session",
     "sessions",
+    "take_all",
     "transaction",
 )
 """What is timed, where the store has it."""
@@ -54,6 +58,8 @@ class TimedStore:
         for name in UNTIMED:
             if hasattr(store, name):
                 setattr(self, name, getattr(store, name))
+        if hasattr(store, "transact"):
+            self.transact = self._timed("transaction", store.transact)
         for name in OPERATIONS:
             if name != "transaction" and hasattr(store, name):
                 setattr(self, name, self._timed(name, getattr(store, name)))

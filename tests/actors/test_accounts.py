@@ -243,16 +243,18 @@ def test_there_are_unrecorded_turns_if_one_account_has_some() -> None:
 
 def test_every_question_for_a_turn_has_a_number_and_a_recovery_has_none() -> None:
     accounts = Accounts("a")
-    assert accounts.enter("s", "home") == EnterStore(session_id="s", key="a", home="home", ticket=1)
-    assert accounts.enter("s", None).ticket == 2
+    assert accounts.enter("s", "home", here=False) == EnterStore(
+        session_id="s", key="a", home="home", ticket=1
+    )
+    assert accounts.enter("s", None, here=False).ticket == 2
     assert accounts.take_over("s") == EnterStore(session_id="s", key="a")
     assert accounts.asked["s"] == 3
 
 
 def test_an_answer_ends_the_doubt_about_a_session_id_if_it_says_who_has_it() -> None:
     accounts = Accounts("a")
-    accounts.enter("s", None)
-    accounts.enter("s", None)
+    accounts.enter("s", None, here=False)
+    accounts.enter("s", None, here=False)
     in_doubt = accounts.doubt("s")
     accounts.heard_of("s", known=False)
     assert (accounts.asked["s"], accounts.by_id) == (1, {"s": in_doubt})
@@ -263,7 +265,7 @@ def test_an_answer_ends_the_doubt_about_a_session_id_if_it_says_who_has_it() -> 
 def test_an_answer_leaves_an_account_that_is_not_in_doubt() -> None:
     kept = account()
     accounts = accounts_of(kept)
-    accounts.enter("s", None)
+    accounts.enter("s", None, here=False)
     accounts.heard_of("s", known=True)
     assert accounts.get("s") is kept
 
@@ -280,7 +282,7 @@ def test_what_was_left_is_taken_over_unless_it_was_taken_since(kept: Account | N
 def test_what_a_turn_uses_or_asks_for_is_not_taken_over() -> None:
     assert not accounts_of(account()).may_take_over("s", 3, machine(Place.IN_TURN, turn="s"))
     asking = Accounts("a")
-    asking.enter("s", None)
+    asking.enter("s", None, here=False)
     assert not asking.may_take_over("s", 3, machine())
 
 
@@ -388,7 +390,7 @@ def test_an_account_that_something_is_under_way_for_is_left_alone(busy: str) -> 
     kept.asked = int(busy == "asked about")
     kept.due = NOW + 0.1 if busy == "paused" else 0.0
     if busy == "asked for":
-        accounts.enter("s", None)
+        accounts.enter("s", None, here=False)
     assert tidy(accounts, of, recovering={"s"} if busy == "recovered" else ()) == []
     assert "s" in accounts.by_id
 
@@ -409,7 +411,7 @@ def test_what_may_have_been_given_is_given_back_unless_it_is_known() -> None:
 
 def test_what_is_asked_for_again_is_not_given_back() -> None:
     accounts = Accounts("a")
-    accounts.enter("s", None)
+    accounts.enter("s", None, here=False)
     accounts.doubt("s")
     assert tidy(accounts, machine()) == []
     accounts.heard_of("s", known=False)

@@ -66,6 +66,13 @@ class Ledger(OnlySessions):
         super().__init__()
         self.log: list[Any] = []
 
+    transact: Any = None
+    take_all: Any = None
+    record: Any = None
+    interrupt: Any = None
+    patience: Any = None
+    """Those of `Recording`."""
+
     @contextlib.contextmanager
     def transaction(self, *, durability: str) -> Iterator[Any]:
         self.log.append(("begin", durability))
@@ -203,6 +210,25 @@ def test_what_the_store_says_of_a_key_is_never_an_error(store: Store) -> None:
     assert Bookkeeping(store).held_for("a") == ()
 
 
+class Recording(Ledger):
+    """One that records the ends of turns in one statement, and can be interrupted."""
+
+    def record(self, turns: list[Any], *, owner: str, durability: str) -> dict[str, int]:
+        self.log.append(("record", turns, owner, durability))
+        return {session_id: 1 for session_id, *_ in turns if session_id != "lost"}
+
+    def take_all(self, turns: list[Any], *, owner: str) -> dict[str, Any]:
+        self.log.append(("take all", turns, owner))
+        return {
+            session_id: SimpleNamespace(session_id=session_id, held=True, version=8, ended=False)
+            for session_id, _ in turns
+            if session_id != "not now"
+        }
+
+    def interrupt(self, owner: str) -> None:
+        self.log.append(("interrupt", owner))
+
+
 # Writing.
 
 
@@ -278,6 +304,90 @@ def test_each_request_is_what_the_ledger_is_told() -> None:
     ]
 
 
+def end(session_id: str, generation: int | None = 1) -> RecordTurn:
+    return RecordTurn(session_id=session_id, epoch=3, generation=generation, linger=2.0)
+
+
+def test_the_ends_of_turns_of_different_sessions_are_one_statement() -> None:
+    store = Recording()
+    books = Bookkeeping(store, durability="normal")
+
+    seen = books.write([end("b", 4), end("lost"), end("a", 7)])
+
+    turns = [("b", 3, 4, 2.0), ("lost", 3, 1, 2.0), ("a", 3, 7, 2.0)]
+    assert store.log == [("record", turns, books.owner, "normal")]
+    assert seen == [TranscriptVersion(1, False), None, TranscriptVersion(1, False)]
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [end("a", 1), end("a", 2)],
+        [end("a", None), end("b")],
+        [Beat(9.0), end("a")],
+        [end("a"), EnterStore(session_id="b", key="b", home="c")],
+        [end("a"), EnterStore(session_id="a", key="a")],
+        [end("a"), call("pin", "b", epoch=1)],
+    ],
+    ids=[
+        "one session twice",
+        "not completed",
+        "with a beat",
+        "with a home",
+        "one session in both",
+        "with something else",
+    ],
+)
+def test_what_else_there_is_takes_a_transaction(requests: list[Any]) -> None:
+    store = Recording()
+    Bookkeeping(store).write(requests)
+    assert store.log[0] == ("begin", "full")
+    assert not [entry for entry in store.log if entry[0] == "record"]
+
+
+def test_turns_that_begin_and_turns_that_end_are_a_statement_each() -> None:
+    store = Recording()
+    books = Bookkeeping(store)
+
+    entered, ended = books.write([EnterStore(session_id="a", key="k"), end("b", 4)])
+
+    assert store.log == [
+        ("take all", [("a", "k")], books.owner),
+        ("record", [("b", 3, 4, 2.0)], books.owner, "full"),
+    ]
+    assert (entered.lease.session_id, entered.seen) == ("a", TranscriptVersion(8, False))
+    assert ended == TranscriptVersion(1, False)
+
+
+def test_a_session_that_cannot_be_had_at_once_is_asked_for_in_a_transaction() -> None:
+    """It may be unknown, or somebody else's, who may be dead."""
+    store = Recording()
+    books = Bookkeeping(store)
+    wanted = [EnterStore(session_id=session_id, key="k") for session_id in ("a", "not now")]
+
+    entered = books.write([*wanted, end("b")])
+
+    assert store.log[2:] == [
+        ("begin", "full"),
+        ("take", "not now", {"key": "k", "owner": books.owner}),
+        "end",
+    ]
+    assert [answer.lease.session_id for answer in entered[:2]] == ["a", "not now"]
+
+
+def test_a_store_that_can_be_interrupted_is() -> None:
+    store = Recording()
+    books = Bookkeeping(store)
+    books.interrupt()
+    assert store.log == [("interrupt", books.owner)]
+
+
+def test_a_store_that_cannot_be_interrupted_is_left_alone() -> None:
+    books = Bookkeeping(Ledger())
+    assert books.patience is None
+    books.interrupt()
+
+
 def test_that_the_room_lives_is_written_first_and_that_it_has_nothing_any_more_last() -> None:
     """D3: what was asked before the end is written before everything is handed over."""
     store = Ledger()
@@ -348,8 +458,9 @@ def test_fences_do_not_grow_for_ever() -> None:
 def test_agents_append_and_end_while_the_session_is_theirs(store: Store) -> None:
     agents = bound(store, taken(store, "here:1:ab"))
     assert agents.append("s", role="user", content="Hello").position == 1
+    assert agents.extend("s", [("assistant", "Hi")])[0].position == 2
     assert agents.end_session("s").ended is not None
-    assert [message.content for message in agents.messages("s")] == ["Hello"]
+    assert [message.content for message in agents.messages("s")] == ["Hello", "Hi"]
 
 
 def test_agents_write_to_sessions_that_were_never_held(store: Store) -> None:
@@ -367,6 +478,7 @@ def test_agents_that_were_overtaken_cannot_write(store: Store) -> None:
     agents = overtaken(store)
     writes: list[Callable[[], Any]] = [
         lambda: agents.append("s", role="user", content="late"),
+        lambda: agents.extend("s", [("user", "late")]),
         lambda: agents.end_session("s"),
     ]
     for write in writes:
@@ -383,10 +495,11 @@ def test_agents_on_an_event_loop_write_while_the_session_is_theirs(store: Store)
 
     async def main() -> None:
         assert (await agents.append_soon("s", role="user", content="Hello")).position == 1
+        assert (await agents.extend_soon("s", [("assistant", "Hi")]))[0].position == 2
         assert (await agents.end_session_soon("s")).ended is not None
 
     asyncio.run(main())
-    assert agents.append_soon("s", role="user", content="Again").get(timeout=PATIENCE).position == 2
+    assert agents.append_soon("s", role="user", content="Again").get(timeout=PATIENCE).position == 3
 
 
 def test_agents_on_an_event_loop_that_were_overtaken_cannot_write(store: Store) -> None:
@@ -395,6 +508,8 @@ def test_agents_on_an_event_loop_that_were_overtaken_cannot_write(store: Store) 
     async def main() -> None:
         with pytest.raises(LostOwnership):
             await agents.append_soon("s", role="user", content="late")
+        with pytest.raises(LostOwnership):
+            await agents.extend_soon("s", [("user", "late")])
         with pytest.raises(LostOwnership):
             await agents.end_session_soon("s")
 

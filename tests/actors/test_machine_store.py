@@ -4,9 +4,12 @@ follows. The words are those of `machine_play.py`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from greenroom.actors.session.machine.effects import Entry, Recorded
+from greenroom.actors.session.machine import Place
+from greenroom.actors.session.machine.effects import Entry, Record, Recorded
 from tests.actors.machine_play import Play, segments, snapshot
 from tests.actors.machine_store_play import (
     building_and_other_line,
@@ -39,8 +42,12 @@ from tests.actors.machine_store_play import (
     resumed_beside,
     resumed_intended,
     retained,
+    turn,
     turn_again,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Before a turn.
 
@@ -174,12 +181,13 @@ def test_a_turn_of_another_spec_does_not_call_a_release_off() -> None:
 # After a turn.
 
 
-def test_a_turn_that_is_being_recorded_is_given_back_once() -> None:
-    """T8"""
+def test_a_turn_that_is_being_recorded_and_is_given_back_is_recorded_again_and_counts_once() -> None:
+    """T8: whoever was to have it recorded may have been struck before."""
     play = recording()
     before = snapshot(play.machine)
-    assert play.end().did is None
-    assert play.do("withdraw", play.turn("t")).told == ""
+    again = [Record(play.turn("t"), True)]
+    assert play.end(completed=False).did == again
+    assert play.do("withdraw", play.turn("t")).did == again
     assert snapshot(play.machine) == before
     assert play.recorded().told == "over t"
     assert play.recorded().told == ""
@@ -541,3 +549,59 @@ def test_a_release_is_called_off_when_a_turn_that_fits_moves_up() -> None:
     assert play.machine.state == "entering"
     play.do("withdraw", play.turn("other")).committed()
     assert play.entered().told == "grant t reused"
+
+
+# The end of a turn, in two steps that need no message.
+
+
+@pytest.mark.parametrize("completed", [True, False])
+def test_two_steps_do_what_two_messages_do(completed: bool) -> None:
+    """G1, T4"""
+    steps, messages = turn(), turn()
+    name = steps.machine.turn
+
+    assert steps.machine.record_now(name, completed)
+    messages.end_now(completed=completed)
+    assert without_turn(steps) == without_turn(messages)
+
+    assert steps.machine.recorded_now(name, "s", 1, 1)
+    messages.recorded()
+    assert snapshot(steps.machine) == snapshot(messages.machine)
+
+
+def without_turn(play: Play) -> dict[str, object]:
+    """Which is another one in each."""
+    return {name: value for name, value in snapshot(play.machine).items() if name != "turn"}
+
+
+def test_a_turn_that_does_not_run_is_not_ended_by_a_step() -> None:
+    """T8"""
+    for play in (turn(), dirty(), recording()):
+        before = snapshot(play.machine)
+        name = play.machine.turn if play.machine.place is Place.RECORDING else play.turn("nobody")
+        assert not play.machine.record_now(name, completed=True)
+        assert snapshot(play.machine) == before
+
+
+def someone_waits(play: Play) -> Play:
+    return play.begin("next")
+
+
+def it_is_to_be_released(play: Play) -> Play:
+    return play.close()
+
+
+@pytest.mark.parametrize("more", [someone_waits, it_is_to_be_released])
+def test_a_recorded_turn_behind_which_there_is_more_to_do_takes_a_message(
+    more: Callable[[Play], Play],
+) -> None:
+    play = more(recording())
+    before = snapshot(play.machine)
+    assert not play.machine.recorded_now(play.machine.turn, "s", 1, 1)
+    assert snapshot(play.machine) == before
+
+
+def test_a_turn_that_is_not_being_recorded_has_no_second_step() -> None:
+    play = turn()
+    assert not play.machine.recorded_now(play.machine.turn, "s", 1, 1)
+    assert not recording().machine.recorded_now(play.turn("nobody"), "s", 1, 1)

@@ -501,8 +501,8 @@ class StoreMachine(RuleBasedStateMachine):
         assert effects == [Record(turn, completed)]
         self.perform(effects)
         before = snapshot(self.machine)
-        assert self.machine.end(turn, completed=not completed, discard=True) is None
-        assert self.machine.withdraw(turn) == []
+        assert self.machine.end(turn, completed=not completed, discard=True) == effects
+        assert self.machine.withdraw(turn) == effects
         assert snapshot(self.machine) == before, "T8"
 
     @precondition(lambda self: self.recording is not None)

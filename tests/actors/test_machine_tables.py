@@ -48,10 +48,10 @@ PLACE_TABLE = """
                       EMPTY     ENTERING  BUILDING  IN_TURN    RECORDING  IDLE      LEAVING
 begin                 ENTERING  same      same      same       same       ENTERING  ENTERING
 begin, entered        ENTERING  same      same      same       same       IN_TURN   ENTERING
-end                   .         .         .         RECORDING  .          .         .
-end, recorded         .         .         .         IDLE       .          .         .
+end                   .         .         .         RECORDING  !          .         .
+end, recorded         .         .         .         IDLE       !          .         .
 end of another turn   .         .         .         .          .          .         .
-withdraw              .         same      same      RECORDING  .          .         .
+withdraw              .         same      same      RECORDING  !          .         .
 withdraw a stranger   .         .         .         .          .          .         .
 expire                .         same      same      .          .          .         .
 entered               .         IN_TURN   .         .          .          .         .

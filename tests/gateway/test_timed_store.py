@@ -114,21 +114,29 @@ def test_every_operation_is_told(watched: Watched) -> None:
     store = watched.store
     store.create_session("a", key="k")
     store.append("a", role="user", content="hello")
-    assert [message.content for message in store.messages("a")] == ["hello"]
-    assert store.session("a").message_count == 1
+    store.extend("a", [("assistant", "hi")])
+    assert [message.content for message in store.messages("a")] == ["hello", "hi"]
+    assert store.session("a").message_count == 2
     assert [row.session_id for row in store.sessions()] == ["a"]
     with store.transaction(durability="normal") as ledger:
         assert ledger.take("a", key="k", owner="me").epoch == 1
+    store.transact(lambda ledger: ledger.pin("a", owner="me", epoch=1))
+    assert store.take_all([("a", "k")], owner="me")["a"].held
+    assert store.record([("a", 1, 0, 0.0)], owner="me") == {"a": 2}
     store.end_session("a")
     store.delete_session("a")
 
     assert [name for name, _ in watched.told] == [
         "create_session",
         "append",
+        "extend",
         "messages",
         "session",
         "sessions",
         "transaction",
+        "transaction",
+        "take_all",
+        "record",
         "end_session",
         "delete_session",
     ]

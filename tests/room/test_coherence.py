@@ -92,6 +92,19 @@ def test_own_writes_in_turns_cause_no_rebuild(cast: Cast, url: str) -> None:
     assert cast.did("build") == ["a/1"]
 
 
+def test_own_messages_that_are_added_together_cause_no_rebuild(cast: Cast, url: str) -> None:
+    """H1"""
+    room = cast.room(store=url)
+
+    def exchange(turn: Turn) -> None:
+        agent: Reader = turn.agent
+        agent.store.extend(turn.session_id, [("user", "a"), ("tool", "b"), ("assistant", "c")])
+
+    turns = [take(room, during=exchange) for _ in range(3)]
+
+    assert [turn.reused for turn in turns] == [False, True, True]
+
+
 def test_own_writes_in_turns_that_are_not_completed_cause_no_rebuild(cast: Cast, url: str) -> None:
     """H1"""
     room = cast.room(store=url)

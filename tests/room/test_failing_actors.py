@@ -27,13 +27,11 @@ from greenroom.messages import (
     EndTurn,
     EvictAgent,
     Reason,
-    RenewLeases,
     SettleRoom,
     SweepRoom,
     UseSettings,
 )
 from greenroom.supervisor.recovery import Recovery
-from greenroom.supervisor.store_writer import StoreWriter
 from greenroom.testing import RecordingAgent, RecordingBuild
 from tests.simulation.shelf import Row, Shelf
 
@@ -172,7 +170,8 @@ OF_A_VISIT = """
     TeardownEnded TurnOver UseSettings WithdrawTurn _expire_turn _retry_commit
 """
 OF_A_STORE = """
-    Enter look_at_ledger Record EnterStore RecordTurn Answered(EnterStore) Answered(RecordTurn)
+    Enter look_at_ledger Record EnterStore RecordTurn TurnRecorded Answered(EnterStore)
+    Answered(RecordTurn)
 """
 OF_A_RECOVERY = """
     Build BuildEnded Commit CommitEnded RecoverSession StartCommit TearDown TeardownEnded EnterStore
@@ -352,28 +351,6 @@ def check_recoveries(table: Any, kind: Any, times: float = math.inf) -> None:
 
 
 # Those that a room has one of.
-
-
-@pytest.mark.parametrize("times", [2, 3, 4, 100])
-@pytest.mark.parametrize(
-    ("table", "kind"), [(StoreWriter._methods, RenewLeases), (StoreWriter, "written")]
-)
-def test_however_often_the_store_writer_fails_its_callers_are_answered(
-    table: Any, kind: type | str, times: int
-) -> None:
-    """Invariant 5"""
-    with Stumbling() as sim:
-        visit = Visit(sim, store=True)
-        sim.run(1.0)
-        with pytest.MonkeyPatch.context() as patch:
-            failures = plant(table, kind, patch, times)
-            visit.room.configure(lease_ttl=2000.0)  # which makes it beat anew
-            visit.everything()
-        assert 0 < len(failures) <= times
-        visit.end()
-        with visit.room.turn("a"):
-            pass
-        assert visit.room.commit("a").left == 0
 
 
 @pytest.mark.parametrize("times", [2, 3, 4, 100])

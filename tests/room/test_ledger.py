@@ -81,6 +81,19 @@ class Moody:
         if self.deaf:
             raise Away("it was written, and nobody was told")
 
+    def transact(self, work: Any, *, durability: str) -> None:
+        with self.transaction(durability) as ledger:
+            work(ledger)
+
+    def take_all(self, turns: list[Any], *, owner: str) -> dict[str, Any]:
+        self._look()
+        for _ in turns:
+            self.do("take")
+        leases: dict[str, Any] = self._store.take_all(turns, owner=owner)
+        if self.deaf and leases:
+            raise Away("it was written, and nobody was told")
+        return leases
+
     def record(self, turns: list[Any], *, owner: str, durability: str) -> dict[str, int]:
         self._look()
         for _ in turns:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
@@ -81,6 +81,33 @@ class Shelf:
             raise
         if self.random.random() < self.failures / 2:
             raise Away("it was written, and nobody was told")
+
+    def take_all(self, turns: Sequence[tuple[str, str]], *, owner: str) -> dict[str, Row]:
+        leases: dict[str, Row] = {}
+        with self.transaction(durability="normal"):
+            for session_id, key in turns:
+                known = session_id in self.rows
+                row = self.take(session_id, key=key, owner=owner) if known else None
+                if row is not None and row.held:
+                    leases[session_id] = row
+        return leases
+
+    def record(
+        self, turns: Sequence[tuple[str, int, int, float]], *, owner: str, durability: str
+    ) -> dict[str, int]:
+        versions: dict[str, int] = {}
+        with self.transaction(durability=durability):
+            for session_id, epoch, generation, linger in turns:
+                mine = {"owner": owner, "epoch": epoch, "linger": linger}
+                version = self.complete(session_id, generation=generation, **mine)  # type: ignore[arg-type]
+                if version is not None:
+                    versions[session_id] = version
+        return versions
+
+    patience = 0.0
+
+    def interrupt(self, owner: str) -> None:
+        """Nothing is ever under way for long enough."""
 
     # What a transaction can do.
 

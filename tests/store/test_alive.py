@@ -207,9 +207,12 @@ def test_a_forked_child_that_ends_leaves_the_lock_to_its_parent(url: str) -> Non
     assert done.stderr == ""
 
 
-def test_a_store_of_version_3_is_upgraded_and_its_rooms_live_by_their_leases(url: str) -> None:
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_store_of_an_older_version_is_upgraded_and_its_rooms_live_by_their_leases(
+    url: str, version: int
+) -> None:
     engine = Engine(url)
-    engine.change(lambda connection: upgrade_to(connection, 3))
+    engine.change(lambda connection: upgrade_to(connection, version))
     sql(engine, "INSERT INTO greenroom_rooms (room, expires) VALUES ('old', 9e9)")
     engine.close()
 

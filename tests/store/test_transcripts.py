@@ -46,6 +46,7 @@ def test_an_id_that_no_database_could_hold_is_refused(store: Store, bad: Any) ->
         lambda: store.create_session(bad, key="k"),
         lambda: store.create_session("s", key=bad),
         lambda: store.append(bad, role="user", content="x"),
+        lambda: store.extend(bad, []),
         lambda: store.session(bad),
         lambda: store.messages(bad),
         lambda: store.end_session(bad),
@@ -78,6 +79,44 @@ def test_each_append_is_one_version(store: Store) -> None:
         assert row.updated >= row.created
 
 
+def test_messages_that_are_added_together_are_messages_like_others(store: Store) -> None:
+    store.create_session("s", key="k")
+    store.append("s", role="user", content="zero")
+    said = [("user", "one"), ("assistant", {"calls": [1]}), ("tool", ["two"]), ("assistant", "thr\0ee")]
+    added = store.extend("s", iter(said))
+    assert store.messages("s", after=1) == added
+    assert [(message.role, message.content) for message in added] == said
+    assert [message.position for message in added] == [2, 3, 4, 5]
+    assert store.append("s", role="user", content="four").position == 6
+    row = store.session("s")
+    assert (row.version, row.message_count, store.own_writes("s")) == (6, 6, 6)
+    assert store.own_writes_done("s") == 6
+
+
+def test_very_many_messages_are_added_together(store: Store) -> None:
+    store.create_session("s", key="k")
+    added = store.extend("s", [("user", str(number)) for number in range(5_000)])
+    assert [message.position for message in added] == list(range(1, 5_001))
+    assert [message.content for message in store.messages("s", after=4_998)] == ["4998", "4999"]
+    assert (store.session("s").version, store.session("s").message_count) == (5_000, 5_000)
+    assert store.delete_session("s")
+
+
+def test_no_messages_are_added_together(store: Store) -> None:
+    store.create_session("s", key="k")
+    assert store.extend("s", []) == []
+    assert (store.session("s").version, store.own_writes("s")) == (0, 0)
+
+
+def test_of_messages_one_of_which_is_refused_none_is_added(store: Store) -> None:
+    store.create_session("s", key="k")
+    for bad in (("", "x"), ("user", object())):
+        with pytest.raises((ValueError, TypeError)):
+            store.extend("s", [("user", "good"), bad])
+    assert store.messages("s") == []
+    assert (store.session("s").version, store.own_writes("s")) == (0, 0)
+
+
 def test_sessions_do_not_share_positions_or_versions(store: Store) -> None:
     for session_id in ("a", "b"):
         store.create_session(session_id, key="k")
@@ -107,6 +146,7 @@ def test_an_unknown_session_is_told_apart_from_an_empty_one(store: Store) -> Non
         lambda: store.session("t"),
         lambda: store.messages("t"),
         lambda: store.append("t", role="user", content="x"),
+        lambda: store.extend("t", []),
         lambda: store.end_session("t"),
     ):
         with pytest.raises(UnknownSession, match="'t'") as caught:
@@ -211,7 +251,8 @@ def test_a_fence_that_is_good_lets_writes_through(store: Store) -> None:
     with store.transaction() as ledger:
         lease = ledger.take("s", key="k", owner="room")
     store.append("s", role="user", content="x", fence=lease)
-    assert store.end_session("s", fence=_Fence("room", 1)).version == 2
+    store.extend("s", [("user", "y"), ("assistant", "z")], fence=lease)
+    assert store.end_session("s", fence=_Fence("room", 1)).version == 4
 
 
 @pytest.mark.parametrize(
@@ -222,6 +263,7 @@ def test_a_fence_that_is_not_writes_nothing(store: Store, fence: _Fence) -> None
         ledger.take("s", key="k", owner="room")
     for call in (
         lambda: store.append("s", role="user", content="x", fence=fence),
+        lambda: store.extend("s", [("user", "x"), ("assistant", "y")], fence=fence),
         lambda: store.end_session("s", fence=fence),
     ):
         with pytest.raises(Fenced, match="'room' has it") as caught:

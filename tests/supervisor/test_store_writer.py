@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from contextlib import contextmanager
@@ -13,26 +14,26 @@ import pytest
 
 from greenroom import Policy, RoomClosed
 from greenroom.actors import (
+    Actor,
     AgentHooks,
     ManualClock,
     RoomContext,
     Runtime,
-    WorkNotBegun,
     WorkTimedOut,
 )
-from greenroom.actors.ledger.bookkeeping import Bookkeeping
-from greenroom.actors.simulation import InjectedFault, Simulation
-from greenroom.messages import CallLedger, CloseBooks, EnterStore, RecordTurn
-from greenroom.supervisor import RootSupervisor
-from greenroom.supervisor.store_writer import MOST_AT_ONCE, StoreHangs, StoreWriter, WriteQueue
-from tests.actors.actors import PATIENCE, Gate
+from greenroom.actors.ledger.bookkeeping import Bookkeeping, ToWrite
+from greenroom.actors.runtime._answers import ask_and_hear
+from greenroom.actors.runtime._threads import LOCAL
+from greenroom.messages import Answered, CallLedger, CloseBooks, EnterStore, RecordTurn
+from greenroom.supervisor.store_writer import MOST_AT_ONCE, StoreHangs, StoreWriter
+from tests.actors.actors import PATIENCE, Gate, Recorder, in_thread, join_all
 from tests.room.agents import until
 from tests.simulation.shelf import Away, Row, Shelf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from greenroom.actors import ActorRef, Future
+    from greenroom.actors import Future
 
 
 class Books(Shelf):
@@ -49,11 +50,17 @@ class Books(Shelf):
         self.bad: dict[str, Exception] = {}
         """What is raised for a session id."""
         self.owners: set[str] = set()
+        self.threads: list[str] = []
+        """Who began each transaction."""
+        self.interrupts = 0
+
+    take_all: Any = None  # or a new session would take two transactions
 
     @contextmanager
     def transaction(self, *, durability: str) -> Iterator[Shelf]:
         self.durabilities.add(durability)
         self.transactions.append([])
+        self.threads.append(threading.current_thread().name)
         gate = self.gates.get(len(self.transactions))
         if gate is not None:
             gate.wait()
@@ -91,25 +98,23 @@ class Books(Shelf):
         self._note("orphans")
         return super().orphans(owner=owner, limit=limit)
 
+    def interrupt(self, owner: str) -> None:
+        self.interrupts += 1
+
     def _note(self, what: str, session_id: str = "") -> None:
         self.transactions[-1].append(f"{what} {session_id}".strip())
         if session_id in self.bad:
             raise self.bad[session_id]
 
 
-class Office(RootSupervisor):
-    """Keeps a store writer, and nobody else."""
-
-    def start_writer(self) -> ActorRef[StoreWriter]:
-        self._context.writer = self.start_child(StoreWriter, self._context)
-        return self._context.writer
-
-
-def open_office(runtime: Runtime, store: Any, **policy: Any) -> ActorRef[StoreWriter]:
+def open_writer(runtime: Runtime, store: Any, **policy: Any) -> StoreWriter:
+    """One that has begun to say that the room lives."""
     figures = Policy(**policy)
+    runtime.rescuer.start()
     context = RoomContext(runtime, lambda _: None, figures, AgentHooks(), Bookkeeping(store))
-    office: Any = runtime.start(Office, context, lambda: 0).proxy()
-    return cast("ActorRef[StoreWriter]", office.start_writer().get())
+    writer = StoreWriter(context)
+    writer.beat()
+    return writer
 
 
 class Desk:
@@ -120,15 +125,28 @@ class Desk:
         self.runtime = Runtime(clock=self.clock)
         self.store = Books()
         self.store.clock = self.clock
-        self.writer: ActorRef[StoreWriter] | None = None
+        self.writer: StoreWriter | None = None
 
-    def open(self, **policy: Any) -> ActorRef[StoreWriter]:
-        self.writer = open_office(self.runtime, self.store, **policy)
+    def open(self, **policy: Any) -> StoreWriter:
+        self.writer = open_writer(self.runtime, self.store, **policy)
         return self.writer
 
     def ask(self, request: Any) -> Future[Any]:
         assert self.writer is not None
         return cast("Future[Any]", self.writer.ask(request, block=False))
+
+    def end_turn(self, session_id: str, generation: int = 1) -> ToWrite:
+        """Have the end of a turn recorded, as its caller does. The session is a mailbox for notices."""
+        assert self.writer is not None
+        request = record(session_id, generation)
+        session = self.runtime.start(Recorder).actor_inbox
+        entry = ToWrite(request, session.create_future(request), session)
+        self.writer.record(entry)
+        return entry
+
+    def enter(self, *session_ids: str) -> None:
+        for session_id in session_ids:
+            got(self.ask(enter(session_id)))
 
     def gate(self, number: int) -> Gate:
         """Hold the transaction of this number. It is let go when the test is over, at the latest."""
@@ -168,112 +186,6 @@ def call(verb: str, session_id: str = "", **values: Any) -> CallLedger[Any]:
 
 def got(future: Future[Any]) -> Any:
     return future.get(timeout=PATIENCE)
-
-
-# What is decided, without an actor.
-
-TTL = 15.0
-
-
-def queue_of(*session_ids: str) -> WriteQueue:
-    """One that beat a moment ago."""
-    queue = WriteQueue(beaten_at=0.0)
-    for session_id in session_ids:
-        assert queue.add(enter(session_id), None)
-    return queue
-
-
-def taken(queue: WriteQueue, now: float = 1.0) -> list[str]:
-    """What goes into the next transaction."""
-    entries = queue.next_transaction(now, TTL)
-    return [getattr(request, "session_id", "beat") for request, _ in entries]
-
-
-def told(queue: WriteQueue, error: BaseException | None = None, number: int | None = None) -> list[str]:
-    """Who is told of the end of the last transaction."""
-    entries = queue.written(queue.number if number is None else number, error)
-    return [getattr(request, "session_id", "beat") for request, _ in entries]
-
-
-def test_there_is_one_transaction_at_a_time() -> None:
-    queue = queue_of("s1")
-    assert taken(queue) == ["s1"]
-    assert queue.add(enter("s2"), None)
-    assert taken(queue) == []
-    assert told(queue) == ["s1"]
-    assert taken(queue) == ["s2"]
-
-
-@pytest.mark.parametrize(
-    ("beaten_at", "due", "beats"),
-    [(0.0, False, False), (0.0, True, True), (None, False, True), (-4.1, False, True)],
-    ids=["lately", "now", "never", "too long ago"],
-)
-def test_a_transaction_begins_with_a_beat_if_one_is_due(
-    beaten_at: float | None, due: bool, beats: bool
-) -> None:
-    """Nothing is taken by a room that has not said for so long that it lives."""
-    queue = queue_of("s1")
-    queue.beaten_at, queue.beat_due = beaten_at, due
-    assert taken(queue) == (["beat", "s1"] if beats else ["s1"])
-    assert not queue.beat_due
-
-
-def test_nothing_is_written_for_nobody_unless_a_beat_is_due() -> None:
-    queue = WriteQueue()
-    assert taken(queue) == []
-    queue.beat_due = True
-    assert taken(queue) == ["beat"]
-
-
-def test_those_that_failed_together_go_singly_and_a_beat_by_itself() -> None:
-    queue = queue_of("s1", "s2")
-    assert taken(queue) == ["s1", "s2"]
-    assert queue.add(enter("s3"), None)
-    assert queue.add(enter("s4"), None)
-    assert told(queue, ValueError("bad")) == []
-    assert taken(queue) == ["s1"]
-    queue.beat_due = True
-    assert told(queue, ValueError("bad")) == ["s1"]
-    assert taken(queue) == ["beat"]
-    assert told(queue) == ["beat"]
-    assert taken(queue) == ["s2"]
-    assert told(queue) == ["s2"]
-    assert taken(queue) == ["s3", "s4"]
-
-
-def test_those_whom_the_store_could_not_be_reached_for_are_told_so() -> None:
-    queue = queue_of("s1", "s2")
-    taken(queue)
-    assert told(queue, Away("no route")) == ["s1", "s2"]
-
-
-def test_what_waits_behind_a_write_that_hangs_is_told_so_until_it_comes_back() -> None:
-    queue = queue_of("s1", "s2")
-    taken(queue)
-    assert queue.add(enter("s3"), None)
-    assert queue.add(enter("s2"), None)
-    assert told(queue, WorkTimedOut("stuck")) == ["s1", "s2", "s2"]
-    assert not queue.add(enter("s1"), None)
-    assert taken(queue) == ["s3"]
-    assert told(queue, number=1) == []  # the late one is nobody's
-    assert queue.add(enter("s1"), None)
-    assert told(queue) == ["s3"]
-
-
-def test_what_was_never_begun_does_not_hang() -> None:
-    queue = queue_of("s1")
-    taken(queue)
-    assert told(queue, WorkNotBegun("no worker")) == ["s1"]
-    assert queue.add(enter("s1"), None)
-
-
-def test_a_transaction_that_has_ended_is_not_given_up_afterwards() -> None:
-    queue = queue_of("s1")
-    taken(queue)
-    assert told(queue) == ["s1"]
-    assert told(queue, WorkTimedOut("stuck")) == []
-    assert queue.add(enter("s1"), None)
 
 
 # Group commit.
@@ -360,6 +272,190 @@ def test_every_one_of_many_threads_is_answered_for_itself(desk: Desk) -> None:
         thread.join(PATIENCE)
     assert len(found) == 160
     assert all(asked == answered for asked, answered in found.items())
+
+
+# Callers that write.
+
+
+def here() -> str:
+    return threading.current_thread().name
+
+
+def test_the_caller_of_a_turn_writes_its_end(desk: Desk) -> None:
+    desk.open()
+    desk.enter("s1")
+
+    ended = desk.end_turn("s1")
+
+    assert ended.answer.done()
+    assert got(ended.answer) is not None
+    assert desk.written()[-1] == ["complete 1 s1"]
+    assert desk.store.threads[-1] == here()
+
+
+class Asker(Actor):
+    """A session that asks the store writer, and answers when it is answered."""
+
+    def __init__(self, writer: StoreWriter) -> None:
+        super().__init__()
+        self.writer = writer
+        self.reply: Any = None
+
+    def on_receive(self, message: Any) -> Any:
+        if isinstance(message, Answered):
+            self.reply.set(message)
+            return
+        self.reply = self.defer_reply()
+        ask_and_hear(self, cast("Any", self.writer), message)
+
+
+@pytest.mark.parametrize(
+    ("asked", "who"),
+    [
+        (EnterStore(session_id="s1", key="a", here=True), "caller"),
+        (record("s1", 1), "caller"),
+        (EnterStore(session_id="s1", key="a"), "worker"),
+        (call("pin", "s1", epoch=1), "worker"),
+    ],
+    ids=["begins", "ends", "begins, and may not wait for long", "something else"],
+)
+def test_who_waits_for_what_a_session_asks_writes_it(desk: Desk, asked: Any, who: str) -> None:
+    """When the handler that asked has returned."""
+    writer = desk.open()
+    desk.enter("s1")
+    asker = desk.runtime.start(Asker, writer)
+
+    answered = asker.ask(asked, timeout=PATIENCE)
+
+    assert answered.error is None
+    assert (desk.store.threads[-1] == here()) is (who == "caller")
+    assert LOCAL.state.pen is None
+    assert not LOCAL.state.will_wait
+
+
+def test_who_does_not_wait_for_the_answer_writes_nothing(desk: Desk) -> None:
+    writer = desk.open()
+    desk.enter("s1")
+    asker = desk.runtime.start(Asker, writer)
+    answer = asker.ask(EnterStore(session_id="s1", key="a", here=True), block=False)
+    assert got(answer).error is None
+    assert here() not in desk.store.threads
+
+
+def test_a_caller_writes_what_others_want_written_meanwhile(desk: Desk) -> None:
+    desk.open()
+    desk.enter("s1", "s2")
+    writing = desk.gate(len(desk.written()) + 1)
+    ends: list[ToWrite] = []
+    writer = in_thread(lambda: ends.append(desk.end_turn("s1")))
+    writing.wait_reached()
+    ends.append(desk.end_turn("s2"))
+    asked = desk.ask(enter("s3"))
+    assert not ends[0].answer.done()
+    writing.open()
+    join_all([writer])
+
+    assert [got(entry.answer) is not None for entry in ends] == [True, True]
+    assert got(asked).lease.held
+    assert desk.written()[-2:] == [["complete 1 s1"], ["complete 1 s2", "take s3"]]
+    assert desk.store.threads[-2:] == [writer.name] * 2
+
+
+def test_a_worker_writes_before_the_room_has_said_that_it_lives(desk: Desk) -> None:
+    """Nothing is known of the store yet, and callers are to wait for nothing that may hang."""
+    gate = desk.gate(1)
+    desk.open()
+    gate.wait_reached()
+    ended = desk.end_turn("s1")
+    assert not ended.answer.done()
+    gate.open()
+    assert got(ended.answer) is None  # nobody has the session
+    assert here() not in desk.store.threads
+
+
+def test_a_worker_writes_what_a_task_on_an_event_loop_wants(desk: Desk) -> None:
+    desk.open()
+    desk.enter("s1")
+
+    async def end() -> Any:
+        return await desk.end_turn("s1").answer
+
+    assert asyncio.run(end()) is not None
+    assert here() not in desk.store.threads
+
+
+@pytest.mark.parametrize(("patience", "timeout"), [(None, 10.0), (10.1, 10.0), (5.0, None)])
+def test_a_worker_writes_where_a_caller_might_wait_for_too_long(
+    desk: Desk, patience: float | None, timeout: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Books, "patience", patience)
+    desk.open(store_timeout=timeout)
+    desk.enter("s1")
+    assert got(desk.end_turn("s1").answer) is not None
+    assert here() not in desk.store.threads
+
+
+def test_after_a_failure_of_the_store_workers_write_until_it_has_heard_that_the_room_lives(
+    desk: Desk,
+) -> None:
+    desk.open(lease_ttl=15.0)
+    desk.enter("s1")
+    desk.store.trouble = Away("no route")
+    with pytest.raises(Away):
+        got(desk.end_turn("s1").answer)
+    assert desk.store.threads[-1] == here()
+    desk.store.trouble = None
+
+    assert got(desk.end_turn("s1").answer) is not None
+    assert desk.store.threads[-1] != here()
+
+    known = beats(desk)
+    desk.clock.advance(5.0)
+    until(lambda: beats(desk) > known, "the next beat")
+    got(desk.ask(call("orphans", limit=1)))
+    assert got(desk.end_turn("s1").answer) is not None
+    assert desk.store.threads[-1] == here()
+
+
+def test_a_caller_that_is_stuck_is_interrupted_then_given_up_and_its_session_told(desk: Desk) -> None:
+    """H5: the turn is over for its session, and its caller hears of it when the store lets it go."""
+    desk.open(store_timeout=10.0, lease_ttl=3_000.0)
+    desk.enter("s1", "s2")
+    writing = desk.gate(len(desk.written()) + 1)
+    request = record("s1", 1)
+    session = desk.runtime.start(Recorder)
+    entry = ToWrite(request, session.actor_inbox.create_future(request), session.actor_inbox)
+    writer = cast("StoreWriter", desk.writer)
+    caller = in_thread(lambda: writer.record(entry))
+    writing.wait_reached()
+
+    desk.clock.advance(5.1)
+    assert desk.store.interrupts == 1
+    assert not entry.answer.done()
+    desk.clock.advance(5.0)
+
+    with pytest.raises(WorkTimedOut):
+        got(entry.answer)
+    recorder = cast("Recorder", session.actor_inbox.actor)
+    until(lambda: recorder.received, "the notice")
+    [told] = recorder.received
+    assert (told.request, type(told.error)) == (request, WorkTimedOut)
+    assert caller.is_alive()
+    with pytest.raises(StoreHangs):
+        got(desk.end_turn("s1").answer)
+    assert got(desk.end_turn("s2").answer) is not None
+    assert desk.store.threads[-1] != here()
+    writing.open()
+    join_all([caller])
+
+
+def test_a_turn_that_ends_after_the_books_were_closed_is_refused(desk: Desk) -> None:
+    """D1"""
+    desk.open()
+    desk.enter("s1")
+    assert got(desk.ask(CloseBooks())) is True
+    with pytest.raises(RoomClosed):
+        got(desk.end_turn("s1").answer)
 
 
 # Failures.
@@ -615,77 +711,6 @@ def test_a_store_that_is_away_when_the_books_are_closed_says_so(desk: Desk) -> N
         got(desk.ask(enter("s1")))
 
 
-# Crashes.
-
-
-class Clumsy(Simulation):
-    """A simulation in which the store writer fails before it handles messages of one class."""
-
-    fails_on = ""
-    failures = 0
-
-    def fault_point(self, name: str) -> None:
-        if name == "handler" and self.failures and self._trace[-1].endswith(self.fails_on):
-            self.failures -= 1
-            raise InjectedFault(name)
-
-
-@pytest.mark.parametrize("failures", [1, 2])
-@pytest.mark.parametrize("what", ["written()", "RenewLeases"])
-def test_a_crash_of_the_store_writer_loses_no_request(what: str, failures: int) -> None:
-    """Invariant 5: those who wait, and those who are being written, are answered all the same."""
-    with Clumsy(7, haste=0.0) as sim:
-        store = Books()
-        store.clock = sim.clock
-        writer = open_office(sim, store, lease_ttl=15.0)
-        sim.run(5.0 if what == "RenewLeases" else 0.0)
-        sim.fails_on, sim.failures = f"StoreWriter#2 handles {what}", failures
-        asked = [writer.ask(enter(f"s{n}"), block=False) for n in range(10)]
-        sim.run(12.0)
-
-        assert sim.failures == 0
-        assert sim.stats().restarts == failures
-        assert [future.get().lease.session_id for future in asked] == [f"s{n}" for n in range(10)]
-        beaten = sum(transaction.count("beat") for transaction in store.transactions)
-        sim.run(15.0)
-        after = sum(transaction.count("beat") for transaction in store.transactions)
-        assert after - beaten == 3  # one timer, and not one more for each incarnation
-
-
-def test_a_store_writer_that_cannot_hear_of_a_write_answers_without_it_and_goes_on() -> None:
-    """Invariant 5"""
-    with Clumsy(7, haste=0.0) as sim:
-        store = Books()
-        store.clock = sim.clock
-        writer = open_office(sim, store, lease_ttl=15.0)
-        sim.run(1.0)
-        sim.fails_on, sim.failures = "StoreWriter#2 handles written()", 4
-        lost = writer.ask(enter("s1"), block=False)
-        waiting = writer.ask(enter("s2"), block=False)
-        sim.run(12.0)
-
-        assert (sim.failures, sim.stats().dead_letters) == (0, 1)
-        assert waiting.get().lease.session_id == "s2"
-        with pytest.raises(InjectedFault):
-            lost.get()
-
-
-def test_a_crash_after_the_books_were_closed_opens_them_not_again() -> None:
-    """D1"""
-    with Clumsy(7, haste=0.0) as sim:
-        store = Books()
-        store.clock = sim.clock
-        writer = open_office(sim, store, lease_ttl=15.0)
-        sim.run(1.0)
-        sim.fails_on, sim.failures = "StoreWriter#2 handles written()", 1
-        assert writer.ask(CloseBooks()) is True
-        assert sim.stats().restarts == 1
-        sim.run(60.0)
-        assert store.transactions[-1] == ["retire"]
-        with pytest.raises(RoomClosed):
-            writer.ask(enter("s1"))
-
-
 # Without a ledger.
 
 
@@ -710,7 +735,7 @@ def test_without_a_ledger_a_slow_look_delays_no_other() -> None:
     slow = store.gates["slow"] = Gate()
     store.bad["unknown"] = KeyError("unknown")
     with Runtime(clock=ManualClock()) as runtime:
-        writer = open_office(runtime, store)
+        writer = open_writer(runtime, store)
         waiting = writer.ask(enter("slow"), block=False)
         slow.wait_reached()
 
@@ -729,7 +754,7 @@ def test_without_a_ledger_a_look_that_takes_too_long_is_refused() -> None:
     slow = store.gates["slow"] = Gate()
     clock = ManualClock()
     with Runtime(clock=clock) as runtime:
-        writer = open_office(runtime, store, store_timeout=10.0)
+        writer = open_writer(runtime, store, store_timeout=10.0)
         waiting = writer.ask(enter("slow"), block=False)
         slow.wait_reached()
         clock.advance(10.1)
@@ -741,7 +766,7 @@ def test_without_a_ledger_a_look_that_takes_too_long_is_refused() -> None:
 def test_without_a_ledger_there_are_no_books_to_close_and_no_beats() -> None:
     clock = ManualClock()
     with Runtime(clock=clock) as runtime:
-        writer = open_office(runtime, Glass())
+        writer = open_writer(runtime, Glass())
         assert writer.ask(CloseBooks(), timeout=PATIENCE) is True
         clock.advance(3_600.0)
         assert writer.ask(enter("s1"), timeout=PATIENCE).seen.version == 2

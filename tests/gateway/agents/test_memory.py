@@ -12,6 +12,7 @@ import pytest
 from greenroom import Generation
 from greenroom.gateway.agents import FactMemory
 from greenroom.gateway.agents.memory import facts_in, memory_of
+from greenroom.gateway.watch._timed_store import TimedStore
 from greenroom.store import Store, open_store
 from tests.gateway.agents.plays import Context, assistant, on_a_loop, user
 
@@ -169,6 +170,28 @@ async def test_a_commit_without_anything_new_writes_nothing(store: Store) -> Non
     say(store, "hello")
     await FactMemory(Context(store).it).commit(Generation(1, "a"))
     assert [row.session_id for row in store.sessions()] == ["a"]
+
+
+@on_a_loop
+async def test_the_place_of_the_facts_is_made_once(store: Store) -> None:
+    told: list[str] = []
+    memory = FactMemory(Context(TimedStore(store, lambda name, *_: told.append(name))).it)
+    for number, text in enumerate(("I like tea", "I like rain", "I like snow"), 1):
+        say(store, text)
+        await memory.commit(Generation(number, "a"))
+    assert (told.count("create_session"), told.count("append")) == (1, 3)
+
+
+@on_a_loop
+async def test_facts_are_kept_again_after_somebody_deleted_those_before(store: Store) -> None:
+    memory = FactMemory(Context(store).it)
+    say(store, "I like tea")
+    await memory.commit(Generation(1, "a"))
+    store.delete_session(memory_of("a"))
+    for number, text in enumerate(("I like rain", "I like snow"), 2):
+        say(store, text)
+        await memory.commit(Generation(number, "a"))
+    assert [row["facts"] for row in rows(store)] == [["you like rain"], ["you like snow"]]
 
 
 @on_a_loop

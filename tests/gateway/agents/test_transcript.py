@@ -11,8 +11,10 @@ import pytest
 
 from greenroom.gateway._agent import BadRequest
 from greenroom.gateway.agents import Transcript, text_of
-from greenroom.store import Store, StoreUnavailable, open_store
+from greenroom.gateway.watch._timed_store import TimedStore
+from greenroom.store import Store, StoreError, StoreUnavailable, open_store
 from tests.gateway.agents.plays import Context, assistant, on_a_loop, request, system, user
+from tests.store.foreign import execute
 
 
 @pytest.fixture
@@ -253,26 +255,23 @@ async def test_what_another_program_wrote_is_read_as_far_as_a_model_can_use_it(s
 
 
 class SlowStore:
-    """A store whose second message waits for a gate, or fails."""
+    """A store that adds messages when a gate is open, or fails then."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.reached = asyncio.Event()
         self.gate = asyncio.Event()
         self.error: Exception | None = None
-        self.appended = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    async def append_soon(self, session_id: str, *, role: str, content: Any) -> None:
-        self.appended += 1
-        if self.appended == 2:
-            self.reached.set()
-            await self.gate.wait()
-            if self.error is not None:
-                raise self.error
-        await self.store.append_soon(session_id, role=role, content=content)
+    async def extend_soon(self, session_id: str, said: Any) -> None:
+        self.reached.set()
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        await self.store.extend_soon(session_id, said)
 
 
 @on_a_loop
@@ -296,7 +295,7 @@ async def test_who_is_cancelled_while_an_exchange_is_written_leaves_the_whole_of
 
 
 @on_a_loop
-async def test_what_is_in_memory_is_what_was_written_when_the_store_fails(store: Store) -> None:
+async def test_nothing_of_an_exchange_is_in_memory_when_the_store_fails(store: Store) -> None:
     slow = SlowStore(store)
     slow.error = StoreUnavailable("gone")
     slow.gate.set()
@@ -304,8 +303,37 @@ async def test_what_is_in_memory_is_what_was_written_when_the_store_fails(store:
     await transcript.load_soon()
     with pytest.raises(StoreUnavailable):
         await transcript.add_soon(request("1"), "2")
-    assert in_store(store) == [("user", "1")]
-    assert transcript.messages == (user("1"),)
+    assert in_store(store) == []
+    assert transcript.messages == ()
+
+
+@on_a_loop
+async def test_of_an_exchange_that_the_database_refuses_in_the_middle_nothing_is_there(
+    store: Store,
+) -> None:
+    transcript = Transcript(Context(store).it)
+    await transcript.load_soon()
+    await transcript.add_soon(request("1"), "2")
+    execute(store.url, "CREATE UNIQUE INDEX once ON greenroom_messages (content)")
+    with pytest.raises(StoreError):
+        await transcript.add_soon(request("3"), "2")
+    with pytest.raises(StoreError):
+        transcript.add(request("3"), "2")
+    assert in_store(store) == [("user", "1"), ("assistant", "2")]
+    assert transcript.messages == (user("1"), assistant("2"))
+
+
+@on_a_loop
+async def test_an_exchange_is_one_write_however_many_messages_it_has(store: Store) -> None:
+    told: list[str] = []
+    transcript = Transcript(Context(TimedStore(store, lambda name, *_: told.append(name))).it)
+    await transcript.load_soon()
+    said = [message for _ in range(50) for message in (user("1"), assistant("2"))]
+    await transcript.add_soon(request(*said, "3"), [assistant("4"), assistant("5")])
+    await transcript.add_soon(request("6"), "7")
+    transcript.add(request("8"), "9")
+    assert told == ["messages", "create_session", "extend", "extend", "extend"]
+    assert len(store.messages("a")) == len(transcript) == 107
 
 
 @on_a_loop

@@ -1,0 +1,171 @@
+"""The beginnings and the ends of turns: one statement for those that begin and one for those that end,
+on the driver's own connection. Each is its own transaction.
+
+They do what `Transaction.take()` and `Transaction.complete()` do in the usual case, and leave out what
+they cannot have. One row is given as values, which both databases are quickest with. Several come to
+SQLite as JSON (those that begin: one after the other, in a transaction), to PostgreSQL as arrays.
+
+A beginning does not wait for the disk. If it is lost together with what came after it, nobody was told
+of anything that came after it: an end that is on the disk has its beginning there, too."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from greenroom.store._ledger import TAKE, lease_row
+from greenroom.store._tables import CLOCK, conversations, sessions
+
+if TYPE_CHECKING:
+    from sqlalchemy.pool import PoolProxiedConnection
+
+    from greenroom.store._engine import Engine
+    from greenroom.store._pool import Pool
+    from greenroom.store._rows import LeaseRow
+
+__all__ = ["Begun", "Ended", "Turns"]
+
+T = TypeVar("T")
+
+Begun = tuple[str, str]
+"""A turn that is to begin: its session id and its key."""
+
+Ended = tuple[str, int, int, float]
+"""A turn that is over: its session id, its epoch, its generation, and for how many seconds to linger."""
+
+_TABLE = sessions.name
+_SQLITE_NOW, _POSTGRES_NOW = CLOCK["sqlite"], CLOCK["postgresql"]
+
+_ONE = """UPDATE {table} SET generation = {max}(generation, {number}), updated = {now} + {shift},
+free_at = {now} + {linger} + {shift} WHERE session_id = {sid} AND epoch = {epoch} AND owner = {owner}
+RETURNING session_id, version"""
+_NAMES = ("sid", "epoch", "number", "linger", "shift", "owner")
+_SQLITE_ONE = _ONE.format(
+    table=_TABLE, now=_SQLITE_NOW, max="max", **{name: f"?{at}" for at, name in enumerate(_NAMES, 1)}
+)
+_POSTGRES_ONE = _ONE.format(
+    table=_TABLE, now=_POSTGRES_NOW, max="greatest", **{name: f"%({name})s" for name in _NAMES}
+)
+
+# The plus keeps SQLite from going through all sessions of the owner.
+_SEVERAL = f"""UPDATE {_TABLE} SET generation = max(generation, json_extract(turn.value, '$[2]')),
+updated = {_SQLITE_NOW} + ?2, free_at = {_SQLITE_NOW} + json_extract(turn.value, '$[3]') + ?2
+FROM json_each(?1) AS turn
+WHERE session_id = json_extract(turn.value, '$[0]') AND epoch = json_extract(turn.value, '$[1]')
+AND +owner = ?3
+RETURNING session_id, version"""
+
+_POSTGRES = f"""UPDATE {_TABLE} SET generation = greatest(generation, turn.number),
+updated = {_POSTGRES_NOW} + %s, free_at = {_POSTGRES_NOW} + turn.linger + %s
+FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::double precision[])
+AS turn (id, epoch, number, linger)
+WHERE session_id = turn.id AND {_TABLE}.epoch = turn.epoch AND owner = %s
+RETURNING session_id, version"""
+
+# Another key is another owner, too: it has an actor of its own.
+_POSTGRES_TAKE = f"""UPDATE {_TABLE} SET owner = %(owner)s, key = turn.key, free_at = NULL,
+epoch = epoch + CASE WHEN owner = %(owner)s AND {_TABLE}.key = turn.key THEN 0 ELSE 1 END
+FROM unnest(%(ids)s::text[], %(keys)s::text[]) AS turn (id, key)
+WHERE session_id = turn.id AND (owner IS NULL OR free_at <= {_POSTGRES_NOW} + %(shift)s
+OR (owner = %(owner)s AND {_TABLE}.key = turn.key))
+RETURNING session_id, {_TABLE}.key, owner, epoch, version, ended, generation, committed, intended,
+coalesce((SELECT current.session_id FROM {conversations.name} AS current
+WHERE current.key = {_TABLE}.key), {_TABLE}.key)"""
+
+
+class Turns:
+    """Takes sessions for turns, and records the ends of turns."""
+
+    __slots__ = ("_engine", "_sqlite", "_under_way")
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._sqlite = engine.dialect.name == "sqlite"
+        self._under_way: dict[str, Any] = {}
+        """By owner, the driver's connection on which a statement of theirs is running."""
+
+    def take(self, turns: Sequence[Begun], owner: str) -> dict[str, LeaseRow]:
+        """The leases of the sessions that exist, and could be had at once."""
+        engine = self._engine
+
+        def run(connection: PoolProxiedConnection) -> list[tuple[Any, ...]]:
+            several = len(turns) > 1
+            if several and not self._sqlite:
+                ids, keys = map(list, zip(*turns, strict=True))
+                values = {"ids": ids, "keys": keys, "owner": owner, "shift": engine.clock_shift}
+                driver: Any = connection.dbapi_connection
+                return driver.execute(_POSTGRES_TAKE, values).fetchall()  # type: ignore[no-any-return]
+            rows: list[tuple[Any, ...]] = []
+            if several:
+                engine.begin(connection, "normal")
+            for session_id, key in turns:
+                values = {"sid": session_id, "a_key": key, "an_owner": owner}
+                rows += engine.run(connection, TAKE, values).rows
+            if several:
+                connection.commit()
+            return rows
+
+        rows = self._run(engine.hurried, owner, "normal", run)
+        return {row[0]: lease_row(row, held=True) for row in rows}
+
+    def record(self, turns: Sequence[Ended], owner: str, durability: str | None) -> dict[str, int]:
+        """The version of each session whose lease was good."""
+        shift = self._engine.clock_shift
+        values: Any
+        if len(turns) == 1:
+            values = (*turns[0], shift, owner)
+            text = _SQLITE_ONE if self._sqlite else _POSTGRES_ONE
+            if not self._sqlite:
+                values = dict(zip(_NAMES, values, strict=True))
+        elif self._sqlite:
+            text = _SEVERAL
+            values = (json.dumps(turns), shift, owner)
+        else:
+            text = _POSTGRES
+            values = (shift, shift, *map(list, zip(*turns, strict=True)), owner)
+
+        def run(connection: PoolProxiedConnection) -> dict[str, int]:
+            driver: Any = connection.dbapi_connection
+            return dict(driver.execute(text, values).fetchall())
+
+        return self._run(self._engine.clerk, owner, durability, run)
+
+    def _run(
+        self,
+        pool: Pool,
+        owner: str,
+        durability: str | None,
+        work: Callable[[PoolProxiedConnection], T],
+    ) -> T:
+        engine = self._engine
+
+        def run(connection: PoolProxiedConnection) -> T:
+            engine.make_durable(connection, durability)
+            driver: Any = connection.dbapi_connection
+            self._under_way[owner] = driver
+            try:
+                return work(connection)
+            except engine.errors as error:
+                if engine.dialect.is_disconnect(error, driver, None):  # type: ignore[arg-type]  # drivers raise theirs
+                    connection.invalidate(error)
+                raise
+            finally:
+                del self._under_way[owner]
+
+        engine.check_file()
+        return engine.call(pool, run)
+
+    def interrupt(self, owner: str) -> None:
+        """Have a statement that is running fail. It may have happened all the same."""
+        driver = self._under_way.get(owner)
+        if driver is None:
+            return
+        with suppress(OSError, *self._engine.errors):
+            if self._sqlite:
+                driver.interrupt()
+            else:  # a server that does not answer would not answer to a request to cancel, either
+                with socket.fromfd(driver.pgconn.socket, socket.AF_INET, socket.SOCK_STREAM) as its:
+                    its.shutdown(socket.SHUT_RDWR)
