@@ -7,6 +7,9 @@
     recount(keys)     these are the room's sessions, and no others
     shut()            the server drains: nobody is let in any more, and whoever waits is told so
 
+Turns come through the `Door`. Nearly every one finds nobody before it, and leaves nobody behind it: then
+it enters and leaves with one short step, on the caller's thread and without a message.
+
 It stands before the room: a request holds one of the `max_running` places only while its session runs
 it, never while it waits for its own session. A request that is refused is told why; nothing else comes
 of it. A place is given back by whoever has it, when its turn is over, however that ended.
@@ -18,12 +21,16 @@ interrupted one may still take a moment to end; until then the new one waits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom import Actor, GreenroomError, Overloaded, RoomClosed, SessionBusy
+from greenroom.actors.runtime._threads import LOCAL
 from greenroom.gateway._fairness import Fairness
 
-__all__ = ["Admission", "Ticket", "TooManySessions", "TurnOver"]
+if TYPE_CHECKING:
+    from greenroom import ActorRef
+
+__all__ = ["Admission", "Door", "Ticket", "TooManySessions"]
 
 
 class TooManySessions(GreenroomError):
@@ -51,6 +58,27 @@ class TurnOver(NamedTuple):
     ticket: Ticket
 
 
+class Door:
+    """The way in and out for a turn, from an event loop."""
+
+    def __init__(self, admission: ActorRef[Admission]) -> None:
+        self._admission = admission
+        self._mailbox = admission.actor_inbox
+
+    def enter_now(self, ticket: Ticket) -> bool:
+        """Enter at once, if that may be. False: `enter()` will tell."""
+        return self._mailbox.step(LOCAL.state, Admission.enter_now, ticket) or False
+
+    async def enter(self, ticket: Ticket) -> None:
+        """Enter, once that may be."""
+        await self._admission.ask(ticket, block=False)
+
+    def leave(self, ticket: Ticket) -> None:
+        """It is over."""
+        if not self._mailbox.step(LOCAL.state, Admission.leave_now, ticket):
+            self._admission.tell(TurnOver(ticket))
+
+
 class Admission(Actor):
     """Lets turns begin, fairly and not too many at once."""
 
@@ -65,11 +93,21 @@ class Admission(Actor):
         self._shut = False
 
     def on_receive(self, message: Ticket | TurnOver) -> None:
-        """A ticket asks to enter. Every turn comes this way twice, and saves the way through a proxy."""
+        """A ticket that must wait, or is refused; or one that somebody waits for."""
         if isinstance(message, TurnOver):
             self.leave(message.ticket)
         else:
             self.enter(message)
+
+    def enter_now(self, ticket: Ticket) -> bool:
+        """Let a turn begin that nobody stands before. False: nothing has changed."""
+        sessions = self._sessions.get(ticket.tenant)
+        known = sessions is not None and ticket.key in sessions
+        return known and not self._shut and self._queue.begin_now(ticket.key, ticket)
+
+    def leave_now(self, ticket: Ticket) -> bool:
+        """End a turn that nobody waits for. False: nothing has changed."""
+        return self._queue.end_now(ticket.key, ticket)
 
     def enter(self, ticket: Ticket) -> None:
         """Answer when the turn may begin."""

@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from greenroom import AgentSpec, BuildContext, Greenroom, open_store
-from greenroom.gateway._admission import Admission
+from greenroom.gateway._admission import Admission, Door
 from greenroom.gateway._aside import on_a_thread
 from greenroom.gateway._commands import drop
 from greenroom.gateway._endings import Endings
@@ -82,9 +82,10 @@ class Stage:
         except BaseException:
             self._close_store()
             raise
-        self.door = self.room.runtime.start(Admission, **_limits(config))
-        """The admission, for tickets."""
-        self.admission = self.door.proxy()
+        admission = self.room.runtime.start(Admission, **_limits(config))
+        self.door = Door(admission)
+        """The admission, for turns."""
+        self.admission = admission.proxy()
         """The admission, for everything else."""
         self._chores: set[asyncio.Task[Any]] = set()
         self._recount_after = 0.0
