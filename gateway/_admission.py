@@ -28,7 +28,7 @@ from greenroom.actors.runtime._threads import LOCAL
 from greenroom.gateway._fairness import Fairness
 
 if TYPE_CHECKING:
-    from greenroom import ActorRef
+    from greenroom.actors import ActorRef
 
 __all__ = ["Admission", "Door", "Ticket", "TooManySessions"]
 
@@ -101,9 +101,13 @@ class Admission(Actor):
 
     def enter_now(self, ticket: Ticket) -> bool:
         """Let a turn begin that nobody stands before. False: nothing has changed."""
-        sessions = self._sessions.get(ticket.tenant)
-        known = sessions is not None and ticket.key in sessions
-        return known and not self._shut and self._queue.begin_now(ticket.key, ticket)
+        sessions = self._sessions.setdefault(ticket.tenant, set())
+        if self._shut or (ticket.key not in sessions and len(sessions) >= self._sessions_each):
+            return False
+        if not self._queue.begin_now(ticket.key, ticket):
+            return False
+        sessions.add(ticket.key)
+        return True
 
     def leave_now(self, ticket: Ticket) -> bool:
         """End a turn that nobody waits for. False: nothing has changed."""
