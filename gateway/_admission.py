@@ -21,14 +21,10 @@ interrupted one may still take a moment to end; until then the new one waits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from greenroom import Actor, GreenroomError, Overloaded, RoomClosed, SessionBusy
-from greenroom.actors.runtime._threads import LOCAL
 from greenroom.gateway._fairness import Fairness
-
-if TYPE_CHECKING:
-    from greenroom.actors import ActorRef
 
 __all__ = ["Admission", "Door", "Ticket", "TooManySessions"]
 
@@ -61,13 +57,13 @@ class TurnOver(NamedTuple):
 class Door:
     """The way in and out for a turn, from an event loop."""
 
-    def __init__(self, admission: ActorRef[Admission]) -> None:
+    def __init__(self, admission: Any) -> None:
+        """`admission` is the reference to it."""
         self._admission = admission
-        self._mailbox = admission.actor_inbox
 
     def enter_now(self, ticket: Ticket) -> bool:
         """Enter at once, if that may be. False: `enter()` will tell."""
-        return self._mailbox.step(LOCAL.state, Admission.enter_now, ticket) or False
+        return bool(self._admission.step(Admission.enter_now, ticket))
 
     async def enter(self, ticket: Ticket) -> None:
         """Enter, once that may be."""
@@ -75,7 +71,7 @@ class Door:
 
     def leave(self, ticket: Ticket) -> None:
         """It is over."""
-        if not self._mailbox.step(LOCAL.state, Admission.leave_now, ticket):
+        if not self._admission.step(Admission.leave_now, ticket):
             self._admission.tell(TurnOver(ticket))
 
 

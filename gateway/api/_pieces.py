@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import Awaitable, Callable, Generator
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ class Outgoing:
         self._send = send
         self._lines: list[str] = []
         self._pieces = 0
-        self._since = 0.0
+        self._since = -inf  # nothing is sent yet: the first piece cannot wait
 
     async def put(self, lines: Iterable[str]) -> None:
         """Take a piece, and send what is there if it cannot wait."""
