@@ -1,4 +1,4 @@
-"""Routes that take turns are called without the framework's routing, and are the framework's all the same."""
+"""Routes that take turns are called without the framework's routing, and are the framework's still."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def _asked(**changes: Any) -> tuple[str, Message]:
 
     @routes.post("/turns")
     @direct
-    async def take_turn(request: Request) -> Response:
+    async def take_turn(_: Request) -> Response:
         return Response("direct")
 
     @routes.post("/others")
-    async def do_else(request: Request) -> Response:
+    async def do_else(_: Request) -> Response:
         return Response("direct")
 
     said: list[str] = []
 
-    async def framework(scope: Message, receive: Any, send: Any) -> None:
+    async def framework(*_: Any) -> None:
         said.append("framework")
 
     async def send(message: Message) -> None:

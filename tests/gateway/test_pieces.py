@@ -257,14 +257,17 @@ def test_so_is_one_whose_wait_was_over_at_that_moment() -> None:
 
 
 def test_so_is_what_it_waits_for() -> None:
-    inner: list[asyncio.Task[Any]] = []
+    ended: list[bool] = []
 
-    def on_a_task() -> asyncio.Task[Any]:
-        inner.append(asyncio.get_running_loop().create_task(asyncio.Event().wait()))  # type: ignore[arg-type]
-        return inner[0]
+    async def on_a_task() -> None:
+        inner = asyncio.create_task(asyncio.Event().wait())
+        try:
+            await inner
+        finally:
+            ended.append(inner.cancelled())
 
     assert _cancelled_while_it_sends(on_a_task) == ["cancelled", "cleaned up"]
-    assert inner[0].cancelled()
+    assert ended == [True]
 
 
 def test_an_agent_that_is_cancelled_may_still_have_a_last_word() -> None:
