@@ -15,14 +15,14 @@ import types
 from collections.abc import Awaitable, Callable, Generator
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from greenroom.gateway._agent import Piece
-
 __all__ = ["Outgoing", "next_piece"]
+
+T = TypeVar("T")
 
 MOST = 64
 """So many pieces are sent together, and no more."""
@@ -59,15 +59,15 @@ class Outgoing:
 
 @types.coroutine
 def next_piece(
-    pieces: AsyncIterator[Piece], before_waiting: Callable[[], Awaitable[None]]
-) -> Generator[Any, Any, Piece]:
+    pieces: AsyncIterator[T], before_waiting: Callable[[], Awaitable[None]]
+) -> Generator[Any, Any, T]:
     """Wait for the next piece. `before_waiting` is awaited before that, if the piece is not there at
     once; it must not raise. Raises `StopAsyncIteration` behind the last one."""
     steps: Any = anext(pieces).__await__()
     try:
         waits_for = next(steps)
     except StopIteration as there:
-        piece: Piece = there.value
+        piece: T = there.value
         return piece
     cancelled: asyncio.CancelledError | None = None
     try:
@@ -89,5 +89,4 @@ def next_piece(
                 piece = there.value
                 return piece
         else:
-            piece = yield from steps
-            return piece
+            return cast("T", (yield from steps))

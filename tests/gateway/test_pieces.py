@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from typing import Any
 
 import pytest
@@ -33,7 +33,7 @@ class Speaker:
 class AsyncSpeaker(Speaker):
     """The same, on the loop."""
 
-    async def answer(self, _: ChatRequest) -> AsyncIterator[str]:  # type: ignore[override]  # another kind
+    async def answer(self, _: ChatRequest) -> AsyncIterator[str]:
         async for piece in self._pieces():
             yield piece
 
@@ -289,3 +289,42 @@ def test_an_agent_that_is_cancelled_may_still_have_a_last_word() -> None:
         return await playing
 
     assert asyncio.run(run()) == "a last word"
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_client_that_goes_while_pieces_are_sent_ends_the_turn_where_the_agent_waits() -> None:
+    told: list[str] = []
+
+    async def pieces() -> AsyncIterator[str]:
+        yield "one"
+        yield "two"
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if b'"two"' in message.get("body", b""):
+            raise OSError
+
+    async def talk(app: Any) -> None:
+        body = json.dumps({"messages": [{"role": "user", "content": "?"}], "stream": True}).encode()
+        events = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> MutableMapping[str, Any]:
+            if events:
+                return events.pop()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        headers = [(b"host", b"localhost"), (b"content-length", str(len(body)).encode())]
+        scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": headers}
+        await app({**scope, "query_string": b"", "scheme": "http"}, receive, send)
+
+    with serving(lambda _, **__: AsyncSpeaker(pieces)) as server:
+        server.call(talk(server.app))
+        running = server.stage.admission.figures().get()
+
+    assert told == ["cancelled"]
+    assert running == (0, 0)
