@@ -7,6 +7,9 @@
     recount(keys)     these are the room's sessions, and no others
     shut()            the server drains: nobody is let in any more, and whoever waits is told so
 
+Turns come through the `Door`. Nearly every one finds nobody before it, and leaves nobody behind it: then
+it enters and leaves with one short step, on the caller's thread and without a message.
+
 It stands before the room: a request holds one of the `max_running` places only while its session runs
 it, never while it waits for its own session. A request that is refused is told why; nothing else comes
 of it. A place is given back by whoever has it, when its turn is over, however that ended.
@@ -23,7 +26,7 @@ from typing import Any, NamedTuple
 from greenroom import Actor, GreenroomError, Overloaded, RoomClosed, SessionBusy
 from greenroom.gateway._fairness import Fairness
 
-__all__ = ["Admission", "Ticket", "TooManySessions", "TurnOver"]
+__all__ = ["Admission", "Door", "Ticket", "TooManySessions"]
 
 
 class TooManySessions(GreenroomError):
@@ -51,6 +54,27 @@ class TurnOver(NamedTuple):
     ticket: Ticket
 
 
+class Door:
+    """The way in and out for a turn, from an event loop."""
+
+    def __init__(self, admission: Any) -> None:
+        """`admission` is the reference to it."""
+        self._admission = admission
+
+    def enter_now(self, ticket: Ticket) -> bool:
+        """Enter at once, if that may be. False: `enter()` will tell."""
+        return bool(self._admission.step(Admission.enter_now, ticket))
+
+    async def enter(self, ticket: Ticket) -> None:
+        """Enter, once that may be."""
+        await self._admission.ask(ticket, block=False)
+
+    def leave(self, ticket: Ticket) -> None:
+        """It is over."""
+        if not self._admission.step(Admission.leave_now, ticket):
+            self._admission.tell(TurnOver(ticket))
+
+
 class Admission(Actor):
     """Lets turns begin, fairly and not too many at once."""
 
@@ -65,11 +89,25 @@ class Admission(Actor):
         self._shut = False
 
     def on_receive(self, message: Ticket | TurnOver) -> None:
-        """A ticket asks to enter. Every turn comes this way twice, and saves the way through a proxy."""
+        """A ticket that must wait, or is refused; or one that somebody waits for."""
         if isinstance(message, TurnOver):
             self.leave(message.ticket)
         else:
             self.enter(message)
+
+    def enter_now(self, ticket: Ticket) -> bool:
+        """Let a turn begin that nobody stands before. False: nothing has changed."""
+        sessions = self._sessions.setdefault(ticket.tenant, set())
+        if self._shut or (ticket.key not in sessions and len(sessions) >= self._sessions_each):
+            return False
+        if not self._queue.begin_now(ticket.key, ticket):
+            return False
+        sessions.add(ticket.key)
+        return True
+
+    def leave_now(self, ticket: Ticket) -> bool:
+        """End a turn that nobody waits for. False: nothing has changed."""
+        return self._queue.end_now(ticket.key, ticket)
 
     def enter(self, ticket: Ticket) -> None:
         """Answer when the turn may begin."""

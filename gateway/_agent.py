@@ -8,6 +8,9 @@ is run; the first that fits:
     a generator             each piece is sent on as it comes; runs on a thread of its own
     anything else           the whole answer; runs on a thread of its own
 
+The first piece is sent at once. From then on, pieces that are ready at the same time are sent together,
+as soon as the agent waits for something.
+
 A piece is text, a `Usage`, or a `Finish`; a whole answer is text, or an iterable of pieces. All other
 hooks (`commit_memory_session`, `release_clients`, `close`, `interrupt`, …) are the room's: see
 `greenroom.AgentHooks`.

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from greenroom import Event, Greenroom
+    from greenroom import Event
+    from greenroom.gateway._events import Events
 
 __all__ = ["Endings"]
 
 
 class Endings:
-    """Listens to one room, from when it is first asked something on a loop."""
+    """Listens to the room's events, from when it is first asked something on a loop."""
 
-    def __init__(self, room: Greenroom) -> None:
+    def __init__(self, events: Events) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._expected: dict[str, list[asyncio.Future[None]]] = {}
         self._listeners: list[Callable[[str], None]] = []
-        self.stop = room.events(self._happened, hits=False)
-        """Listen no more."""
+        events.listen(self._happened)
 
     def expect(self, key: str) -> asyncio.Future[None]:
         """A future that is done when this session ends. Cancel it when it is not wanted any more."""

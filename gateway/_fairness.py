@@ -48,15 +48,28 @@ class Fairness(Generic[T]):
         """How many wait for this key."""
         return len(self._waiting.get(key, ()))
 
+    def begin_now(self, key: str, ticket: T) -> bool:
+        """Begin a turn that need not stand in any line. False: it must, and nothing has changed."""
+        running = self._running
+        if self._rotation or len(running) >= self.limit or key in running:
+            return False
+        running[key] = ticket  # nobody is ready to begin, so nobody waits for this key
+        return True
+
+    def end_now(self, key: str, ticket: T) -> bool:
+        """End a turn that nobody waits for. False: somebody does, or it does not run; nothing has
+        changed."""
+        if self.waiting or self._running.get(key) != ticket:
+            return False
+        del self._running[key]
+        return True
+
     def arrive(self, tenant: str, key: str, ticket: T, *, first: bool = False) -> list[T]:
         """Somebody wants a turn. Returns who may begin now.
 
         `first` puts it before others of its key, behind those that came first before it.
         """
-        running = self._running
-        if not self._rotation and len(running) < self.limit and key not in running:
-            # Nobody is ready to begin, so nobody waits for this key: it need not stand in any line.
-            running[key] = ticket
+        if self.begin_now(key, ticket):
             return [ticket]
         queue = self._waiting.setdefault(key, deque())
         if first:

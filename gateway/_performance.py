@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 import pykka
 
 from greenroom import NotRecorded, RoomClosed, TurnTimeout
-from greenroom.gateway._admission import Ticket, TooManySessions, TurnOver
+from greenroom.gateway._admission import Ticket, TooManySessions
 from greenroom.gateway._answers import ThreadedAnswer, answer_of
 from greenroom.gateway._aside import on_a_thread
 from greenroom.gateway.watch._logs import session_key
@@ -108,7 +108,9 @@ class Performance:
         self._due = self._loop.time() + timeout
         self._timer = self._loop.call_later(timeout, self._time_is_up)
         try:
-            await self._enter()
+            if not stage.door.enter_now(self._ticket):
+                await self._enter()
+            self._admitted = True
             turn = stage.turn_of(self.key, ephemeral=self.request.ephemeral)
             await turn.__aenter__()
         except BaseException as error:
@@ -122,13 +124,12 @@ class Performance:
 
     async def _enter(self) -> None:
         try:
-            await self.stage.door.ask(self._ticket, block=False)
+            await self.stage.door.enter(self._ticket)
         except TooManySessions:
             # As far as the admission knows. Some of them may be gone.
             if not await self.stage.recount():
                 raise
-            await self.stage.door.ask(self._ticket, block=False)
-        self._admitted = True
+            await self.stage.door.enter(self._ticket)
 
     async def __aexit__(
         self,
@@ -268,7 +269,7 @@ class Performance:
     def _give_ticket_back(self) -> None:
         self._ticket.interrupt = _nothing  # it leads back here: only the collector would free the two
         with contextlib.suppress(pykka.ActorDeadError):
-            self.stage.door.tell(TurnOver(self._ticket))
+            self.stage.door.leave(self._ticket)
 
     def _limit_turn(self, limit: float | None) -> None:
         """The timer of the wait stays, and finds out what it is for when it fires. Unless that is too

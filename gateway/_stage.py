@@ -25,10 +25,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from greenroom import AgentSpec, BuildContext, Greenroom, open_store
-from greenroom.gateway._admission import Admission
+from greenroom.gateway._admission import Admission, Door
 from greenroom.gateway._aside import on_a_thread
 from greenroom.gateway._commands import drop
 from greenroom.gateway._endings import Endings
+from greenroom.gateway._events import Events
 from greenroom.gateway._performance import Performance
 from greenroom.gateway.watch._timed_store import TimedStore
 
@@ -82,16 +83,19 @@ class Stage:
         except BaseException:
             self._close_store()
             raise
-        self.door = self.room.runtime.start(Admission, **_limits(config))
-        """The admission, for tickets."""
-        self.admission = self.door.proxy()
+        admission = self.room.runtime.start(Admission, **_limits(config))
+        self.door = Door(admission)
+        """The admission, for turns."""
+        self.admission = admission.proxy()
         """The admission, for everything else."""
         self._chores: set[asyncio.Task[Any]] = set()
         self._recount_after = 0.0
         self._recounting: asyncio.Task[Any] | None = None
-        self.endings = Endings(self.room)
+        self.events = Events(self.room)
+        """What happens in the room."""
+        self.events.listen(self._happened)
+        self.endings = Endings(self.events)
         """When sessions end."""
-        self._stop_listening = self.room.events(self._happened, hits=False)
 
     def _build(self, context: BuildContext) -> Any:
         return self._factory(context, **self.config.agent_options)
@@ -179,7 +183,7 @@ class Stage:
 
     def close(self) -> None:
         """Close the room for good. Blocks: not for the event loop, if it was not drained before."""
-        self._stop_listening()
+        self.events.stop()
         self.room.close(self.config.drain_deadline)
         self._close_store()
 

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Match
 from greenroom.gateway._errors import ApiError, api_error, bad_request
 from greenroom.gateway.api import _chat, _responses, _session_commands
 from greenroom.gateway.api._description import describe, operation_id
+from greenroom.gateway.api._direct import Direct
 from greenroom.gateway.guard import _login
 from greenroom.gateway.guard._guard import Guard, is_open
 from greenroom.gateway.server import _health
@@ -44,9 +45,9 @@ def create_app(stage: Stage) -> FastAPI:
     live, metrics = Live(stage), Metrics(stage)
     stage.farewells.append(live.end)
     metrics.attach()
+    turns = _chat.router(stage), _responses.router(stage)
     for routes in (
-        _chat.router(stage),
-        _responses.router(stage),
+        *turns,
         _session_commands.router(stage),
         _page.router(stage, live),
         _login.router(stage),
@@ -59,6 +60,7 @@ def create_app(stage: Stage) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(Exception, _answer_defect)
+    app.add_middleware(Direct, routes=[route for router in turns for route in router.routes])
     app.add_middleware(Guard, stage=stage)
     tracing = tracing_of(stage)
     if tracing is not None:

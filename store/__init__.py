@@ -30,9 +30,9 @@ need a second connection, and in memory and for writing to SQLite there is one.
 
 The modules: `_connect` connections, and `_engine` transactions and statements on them; `_schema` how the
 tables come to be, and `_schema_statements` how PostgreSQL counts; `_tables` what they are; `_ledger`
-the statements on leases and generations, `_messages` those on transcripts; `_transaction` and `_store`
-what is called; `_peek` the look that waits for nobody; `_pending` the async twins; `_maintenance` and
-`_transfer` what operators do.
+the statements on leases and generations, `_messages` those on transcripts; `_alive` how a killed room is
+known to be dead; `_transaction` and `_store` what is called; `_peek` the look that waits for nobody;
+`_pending` the async twins; `_maintenance` and `_transfer` what operators do.
 """
 
 from greenroom.store._errors import (
@@ -47,13 +47,14 @@ from greenroom.store._errors import (
     UnknownSession,
 )
 from greenroom.store._pending import Pending
-from greenroom.store._rows import Fence, LeaseRow, Message, RoomRow, SessionRow, StoreInfo
+from greenroom.store._rows import Burial, Fence, LeaseRow, Message, RoomRow, SessionRow, StoreInfo
 from greenroom.store._store import Store, open_store
 from greenroom.store._transaction import Transaction
 from greenroom.store._transfer import BadRecord
 
 __all__ = [
     "BadRecord",
+    "Burial",
     "CannotPeek",
     "Fence",
     "Fenced",

@@ -135,8 +135,13 @@ DISCLAIM = (
 )
 
 _ttl = bindparam("ttl", type_=SECONDS)
+_lock = bindparam("a_lock", type_=sa.Text())
 
-BEAT = sa.update(rooms).where(rooms.c.room == _owner, rooms.c.expires > NOW).values(expires=NOW + _ttl)
+BEAT = (
+    sa.update(rooms)
+    .where(rooms.c.room == _owner, rooms.c.expires > NOW)
+    .values(expires=NOW + _ttl, lock_name=_lock)
+)
 LOCK_ALL_OF = (
     sa.select(_s.session_id).where(_s.owner == _owner).order_by(_s.session_id).with_for_update()
 )
@@ -167,6 +172,7 @@ _entered: dict[str, Any] = {
     "host": bindparam("a_host"),
     "pid": bindparam("a_pid", type_=sa.Integer()),
     "started": NOW,
+    "lock_name": _lock,
 }
 
 CREATE: dict[str, sa.ClauseElement] = {

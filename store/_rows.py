@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-__all__ = ["Fence", "LeaseRow", "Message", "RoomRow", "SessionRow", "StoreInfo"]
+__all__ = ["Burial", "Fence", "LeaseRow", "Message", "RoomRow", "SessionRow", "StoreInfo"]
 
 
 class Fence(Protocol):
@@ -107,8 +107,20 @@ class RoomRow:
     started: float
     host: str
     pid: int
+    lock_name: str | None
+    """What it holds while its process lives. `None`: nothing, and only its lease tells."""
     alive: bool
     """Whether its leases are good now, by the clock of the database."""
+
+
+class Burial(NamedTuple):
+    """What a look for dead rooms has shown."""
+
+    buried: tuple[str, ...]
+    """The rooms that are known to be dead, since this look."""
+
+    again: bool
+    """Whether there are others whose lock was free: look again after a moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

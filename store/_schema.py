@@ -194,11 +194,14 @@ _CONVERSATIONS_3 = (
     )""",
 )
 
+_LOCKS_5 = ("ALTER TABLE greenroom_rooms ADD COLUMN lock_name TEXT",)
+
 MIGRATIONS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"sqlite": _TABLES_1 + _TRIGGERS_1_SQLITE, "postgresql": _TABLES_1 + _TRIGGERS_1_POSTGRESQL},
     {"sqlite": _LEDGER_2, "postgresql": _LEDGER_2},
     {"sqlite": _CONVERSATIONS_3, "postgresql": _CONVERSATIONS_3},
     COUNT_BY_STATEMENT,
+    {"sqlite": _LOCKS_5, "postgresql": _LOCKS_5},
 )
 """By the version that they start from, the statements for each database."""
 

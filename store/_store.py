@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
+from greenroom.store._alive import Alive
+from greenroom.store._alive_postgresql import ServerLocks
+from greenroom.store._alive_sqlite import FileLocks
 from greenroom.store._connect import PATIENCE
 from greenroom.store._content import check_name
 from greenroom.store._engine import FORK_PACE, FORK_PATIENCE, Engine, inherited
@@ -46,8 +49,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy.pool import PoolProxiedConnection
 
+    from greenroom.store._alive import Locks
     from greenroom.store._messages import Placed
-    from greenroom.store._rows import Fence, LeaseRow, Message, SessionRow
+    from greenroom.store._rows import Burial, Fence, LeaseRow, Message, SessionRow
     from greenroom.store._turns import Begun, Ended
 
 __all__ = ["Store", "open_store"]
@@ -91,6 +95,7 @@ class Store(Maintenance):
             upgrade(self._engine)
             self._peeker = Peeker(self._engine)
             self._turns = Turns(self._engine)
+            self._alive = Alive(self._engine, _locks(self._engine))
             self._threads = Threads()
             _stores.add(self)
         except BaseException:
@@ -105,6 +110,8 @@ class Store(Maintenance):
         that hangs takes longer."""
         self.can_peek = self._engine.path is not None
         """Whether `peek()` works for this database."""
+        self.can_bury = not self._engine.is_memory
+        """Whether there may be rooms of other processes, for `bury()` to look at."""
 
     # Transcripts
 
@@ -327,21 +334,23 @@ class Store(Maintenance):
         engine.check_file()
         with engine.lent(engine.clerk) as connection:
             engine.begin(connection, durability)
-            ledger = Transaction(engine, connection)
+            ledger = Transaction(engine, connection, self._alive)
             yield ledger
             ledger._check()
             connection.commit()
+            ledger._committed()
 
     def transact(self, work: Callable[[Transaction], object], *, durability: str | None = None) -> None:
         """The same as a call: a strike within it is at an end when the call is, whoever still handles
         the exception."""
 
-        def run(connection: PoolProxiedConnection) -> None:
-            ledger = Transaction(self._engine, connection)
+        def run(connection: PoolProxiedConnection) -> Transaction:
+            ledger = Transaction(self._engine, connection, self._alive)
             work(ledger)
             ledger._check()
+            return ledger
 
-        self._engine.write(run, durability, self._engine.clerk)
+        self._engine.write(run, durability, self._engine.clerk)._committed()
 
     def take_all(self, turns: Sequence[Begun], *, owner: str) -> dict[str, LeaseRow]:
         """Take different sessions for turns in a transaction of their own, as `Transaction.take()` does:
@@ -361,6 +370,18 @@ class Store(Maintenance):
         all the same."""
         self._turns.interrupt(owner)
 
+    # Rooms that died
+
+    def holds(self, owner: str) -> bool:
+        """Whether a room of this store may begin and write. Not while its row names a lock that it has
+        lost: others may take it for dead. With its next beat it may again."""
+        return self._alive.holds(owner)
+
+    def bury(self) -> Burial:
+        """Look for rooms whose process has ended, and end the leases of those that had ended at an
+        earlier look, too. It waits for nothing: whoever is told to look again sees to the time."""
+        return self._alive.bury()
+
     # The end
 
     def close(self) -> None:
@@ -368,6 +389,7 @@ class Store(Maintenance):
         self._threads.close()
         self._engine.close()
         self._peeker.close()
+        self._alive.close()
 
     def _in_use(self) -> bool:
         return self._engine.in_use() or self._peeker.in_use()
@@ -377,6 +399,7 @@ class Store(Maintenance):
         if idle:
             self._peeker.close()
         inherited.append(self._peeker)
+        self._alive.after_fork()
         self._peeker = Peeker(self._engine)
         self._threads = Threads()
 
@@ -397,6 +420,13 @@ def open_store(url: str, *, durability: str = "full") -> Store:
     `postgresql://user:password@host/database`.
     """
     return Store(url, durability=durability)
+
+
+def _locks(engine: Engine) -> Locks | None:
+    """What rooms in this database can hold."""
+    if engine.dialect.name == "postgresql":
+        return ServerLocks(engine)
+    return None if engine.path is None else FileLocks(engine.path)
 
 
 _stores: weakref.WeakSet[Store] = weakref.WeakSet()

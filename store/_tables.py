@@ -112,4 +112,5 @@ rooms = sa.Table(
     sa.Column("started", sa.Double, nullable=False),
     sa.Column("host", sa.Text, nullable=False),
     sa.Column("pid", sa.Integer, nullable=False),
+    sa.Column("lock_name", sa.Text),
 )

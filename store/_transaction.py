@@ -20,7 +20,7 @@ so in sorted order, or may meet a deadlock (PostgreSQL notices, and fails one of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from greenroom.store import _ledger as sql
 from greenroom.store._content import check_name, printable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
     from sqlalchemy.pool import PoolProxiedConnection
 
+    from greenroom.store._alive import Alive
     from greenroom.store._engine import Answer, Engine
 
 __all__ = ["Transaction"]
@@ -42,12 +43,15 @@ _PROBLEM_LENGTH = 1000
 class Transaction:
     """One transaction on the ledger. Good within its `with` block, and in one thread."""
 
-    __slots__ = ("_connection", "_engine", "_failure")
+    __slots__ = ("_alive", "_connection", "_engine", "_failure", "_locks")
 
-    def __init__(self, engine: Engine, connection: PoolProxiedConnection) -> None:
+    def __init__(self, engine: Engine, connection: PoolProxiedConnection, alive: Alive) -> None:
         self._engine = engine
         self._connection = connection
         self._failure: StoreError | None = None
+        self._alive = alive
+        self._locks: dict[str, str | Literal[False] | None] = {}
+        """What the rows of rooms say of their locks when this is committed. False: there is no row."""
 
     def _run(self, statement: sa.ClauseElement, **values: Any) -> Answer:
         if self._failure is not None:
@@ -63,6 +67,14 @@ class Transaction:
         """Raise if the block is left as if nothing had happened, and something had."""
         if self._failure is not None:
             raise StoreUnavailable(f"nothing was written: {self._failure}") from self._failure
+
+    def _committed(self) -> None:
+        """It happened."""
+        for owner, lock in self._locks.items():
+            if lock is False:
+                self._alive.let_go(owner)
+            else:
+                self._alive.said(owner, lock)
 
     # Leases
 
@@ -171,12 +183,15 @@ class Transaction:
     # Rooms
 
     def beat(self, owner: str, *, ttl: float, host: str = "", pid: int = 0) -> bool:
-        """A room lives for `ttl` seconds more. False if it was dead or unknown: it lost some."""
+        """A room lives for `ttl` seconds more, or as long as this process if that is less. False if it
+        was dead or unknown: it lost some."""
         check_name("owner", owner)
-        if self._run(sql.BEAT, an_owner=owner, ttl=ttl).count == 1:
+        lock = self._locks[owner] = self._alive.hold(owner)
+        if self._run(sql.BEAT, an_owner=owner, ttl=ttl, a_lock=lock).count == 1:
             return True
+        values = {"an_owner": owner, "ttl": ttl, "a_lock": lock}
         enter = sql.ENTER[self._engine.dialect.name]
-        self._run(enter, an_owner=owner, ttl=ttl, a_host=printable(host, 255), a_pid=pid)
+        self._run(enter, **values, a_host=printable(host, 255), a_pid=pid)
         return False
 
     def retire(self, owner: str) -> int:
@@ -184,6 +199,7 @@ class Transaction:
         self._run(sql.LOCK_ALL_OF, an_owner=owner)
         count = self._run(sql.HAND_OVER_ALL, an_owner=owner).count
         self._run(sql.FORGET, an_owner=owner)
+        self._locks[owner] = False
         return count
 
     def orphans(self, *, owner: str, limit: int) -> list[SessionRow]:

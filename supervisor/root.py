@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
+
+import pykka
 
 from greenroom.actors import Actor
 from greenroom.supervisor.cache import CacheSupervisor
+from greenroom.supervisor.dead_rooms import DeadRooms
 from greenroom.supervisor.recovery import Recovery
 from greenroom.supervisor.store_writer import StoreWriter
 
@@ -41,7 +46,9 @@ class RootSupervisor(Actor):
             self._context.writer = StoreWriter(self._context)
             self._context.writer.beat()
             if self._context.books.ledger:
-                self.start_child(Recovery, self._context)
+                recovery = self.start_child(Recovery, self._context)
+                self._context.dead_rooms = DeadRooms(self._context, partial(_have_look, recovery))
+                self._context.dead_rooms.look_now_and_again()
         return supervisor
 
     def on_child_failed(self, failure: ChildFailed) -> None:
@@ -49,3 +56,9 @@ class RootSupervisor(Actor):
         of_the_supervisor = failure.ref.actor_class is CacheSupervisor
         args = (self._context, self._meter) if of_the_supervisor else (self._context,)
         self.restart_child(failure, *args, failure.state, replay=True)
+
+
+def _have_look(recovery: ActorRef[Recovery]) -> None:
+    """There may be something to take up."""
+    with suppress(pykka.ActorDeadError):
+        recovery.proxy().look_now_and_again()

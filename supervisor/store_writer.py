@@ -196,7 +196,7 @@ class StoreWriter:
         """Choose what is written now, and whether it begins with a beat."""
         health, ttl = self._health, self._context.policy.lease_ttl
         now, since = self._runtime.clock(), health.beaten_at
-        if health.beat_due or since is None or now - since > ttl / 3:
+        if health.beat_due or since is None or now - since > ttl / 3 or not self._books.holds():
             health.beat_due = False
             hand.extra = Beat(ttl)
         if health.singly:

@@ -251,7 +251,7 @@ class Ledger:
         guessed = books.remembers and named is None
         if guessed and self._state.machine.conversation is None:
             return None
-        if books.ledger and not self._accounts.holds(session_id, self._now(), self._term()):
+        if books.ledger and not self._has(session_id):
             return None
         seen = books.peek(session_id)
         home_id = self._home_beside(session_id)
@@ -260,6 +260,11 @@ class Ledger:
             return None
         self._known.seen = seen
         return Entry.STALE if self._is_stale(session_id, seen, home) else Entry.FRESH
+
+    def _has(self, session_id: str) -> bool:
+        """Whether a session id is this room's for sure, for a turn that begins now."""
+        held = self._accounts.holds(session_id, self._now(), self._term())
+        return held and self._books.holds()
 
     def _is_stale(
         self, session_id: str, seen: TranscriptVersion | None, home: TranscriptVersion | None
@@ -319,6 +324,8 @@ class Ledger:
         stale = self._is_stale(session_id, entered.seen, entered.home)
         entry = judge(lease, lost, stale=stale)
         known.holder = entered.lease.owner if entry is Entry.HELD else None
+        if entry is Entry.HELD and self._context.dead_rooms is not None:
+            self._context.dead_rooms.look()
         known.seen = entered.seen
         return effects + machine.entered(entry)
 
@@ -332,7 +339,8 @@ class Ledger:
         self._known.seen, self._known.trouble = None, error
         self._store_failed(session_id, "begin", error)
         self._watch_lease(session_id)
-        here = not self._books.ledger or self._accounts.get(session_id) is not None
+        known = self._books.holds() and self._accounts.get(session_id) is not None
+        here = known or not self._books.ledger
         return Entry.FRESH if here else Entry.AWAY
 
     # A turn has ended.

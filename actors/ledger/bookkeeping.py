@@ -19,10 +19,12 @@ transaction of their own; `transact(work, durability=…)`, a transaction as a c
 many seconds these have failed at the latest, so that the callers of turns may call them, and
 `interrupt(owner)`, which has them fail sooner; `peek(session_id)`, a look at the version that never
 waits; `own_writes(session_id)` and `own_writes_done(session_id)`, how many versions this very object is
-adding or has added. `greenroom.store` has all of it. What agents get of it, and what that asks of it in
+adding or has added; `bury()`, a look for rooms that are dead; `holds(owner)`, whether this one cannot be
+taken for dead. `greenroom.store` has all of it. What agents get of it, and what that asks of it in
 turn, is in `_bound_store`.
 
-Only `peek()` is called by actors in their handlers. The rest may be slow, and runs on workers.
+Only `peek()` and `holds()` are called by actors in their handlers. The rest may be slow, and runs on
+workers.
 """
 
 from __future__ import annotations
@@ -116,11 +118,13 @@ class Bookkeeping:
         "_begun",
         "_durability",
         "_finished",
+        "_holds",
         "_interrupt",
         "_peek",
         "_record_all",
         "_take_all",
         "_transact",
+        "bury",
         "ledger",
         "owner",
         "patience",
@@ -153,6 +157,11 @@ class Bookkeeping:
         self._interrupt: Callable[[str], object] | None = getattr(store, "interrupt", None)
         self.patience: float | None = getattr(store, "patience", None)
         """After how many seconds a write has failed at the latest. `None`: nobody knows."""
+        self._holds: Callable[[str], bool] | None = getattr(store, "holds", None)
+        self.bury: Callable[[], tuple[Sequence[str], bool]] | None = (
+            store.bury if getattr(store, "can_bury", False) else None
+        )
+        """Look for rooms that are dead: those that are known to be by now, and whether to look again."""
         self._begun: Callable[[str], int] = getattr(store, "own_writes", _none)
         self._finished: Callable[[str], int] = getattr(store, "own_writes_done", _none)
 
@@ -178,6 +187,10 @@ class Bookkeeping:
         if seen is None:
             return None
         return TranscriptVersion(seen[0], seen[1], finished, self._begun(session_id))
+
+    def holds(self) -> bool:
+        """Whether this room may begin and write: others cannot take it for dead."""
+        return self._holds is None or self._holds(self.owner)
 
     # On workers.
 

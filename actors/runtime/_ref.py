@@ -9,9 +9,12 @@ import pykka
 
 from greenroom.actors.runtime._errors import MailboxFull
 from greenroom.actors.runtime._life import CLOSED
+from greenroom.actors.runtime._threads import LOCAL
 from greenroom.messages import StopActor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from greenroom.actors.runtime._actor import Actor
     from greenroom.actors.runtime._future import Future
     from greenroom.actors.runtime._mailbox import Mailbox
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["ActorRef", "StopFlag"]
 
 A = TypeVar("A", bound="Actor")
+T = TypeVar("T")
+V = TypeVar("V")
 
 
 class ActorRef(pykka.ActorRef[A]):
@@ -79,6 +84,15 @@ class ActorRef(pykka.ActorRef[A]):
         except (pykka.ActorDeadError, MailboxFull):
             future._resolve((None, sys.exc_info()))
         return future
+
+    def step(self, act: Callable[[A, V], T], argument: V) -> T | None:
+        """Call `act(actor, argument)` here and now, between two of the actor's messages.
+
+        `None` if that cannot be, because the actor is at work or has messages waiting: send one, too.
+        `act` must be quick, and must not raise, send or block. `argument` must be an object that nobody
+        else passes meanwhile.
+        """
+        return self.actor_inbox.step(LOCAL.state, act, argument)
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
         """Ask the actor to stop, behind what it was sent before.

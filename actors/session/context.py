@@ -44,6 +44,9 @@ class RoomContext:
     writer: Any = None
     """Who writes to the store. Set once, before there is any session."""
 
+    dead_rooms: Any = None
+    """Who looks for rooms whose process has ended, where there is a ledger. Set once, as the writer."""
+
     supervisor: ActorRef[Any] | None = None
     """Set once, before there is any session."""
 

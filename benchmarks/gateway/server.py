@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import uvicorn
@@ -16,6 +17,7 @@ from fastapi import FastAPI
 from benchmarks.gateway.system import new_loop
 from greenroom.gateway import Stage
 from greenroom.gateway.server import _sockets
+from greenroom.gateway.server._collector import calm_collector
 from greenroom.gateway.server._listener import BACKLOG, KEEP_ALIVE, Listener
 
 T = TypeVar("T")
@@ -38,7 +40,8 @@ class Server:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        with nullcontext() if self._stage is None else calm_collector():
+            self._loop.run_forever()
 
     async def _started(self) -> None:
         if self._stage is not None:

@@ -15,6 +15,7 @@ from greenroom.gateway._agent import ChatRequest
 from greenroom.gateway._errors import bad_request
 from greenroom.gateway.api._bodies import Body, body_of, describe_body, once, pick_busy, pick_session
 from greenroom.gateway.api._description import STREAM, TURN_ERRORS, errors
+from greenroom.gateway.api._direct import direct
 from greenroom.gateway.api._replies import Shape, TurnReply, dumps
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def router(stage: Stage) -> APIRouter:
         openapi_extra=describe_body(ChatBody),
         responses={200: {"content": STREAM}, **errors(*TURN_ERRORS)},
     )
+    @direct
     async def create_chat_completion(request: Request) -> Response:
         """Take a turn of a session, or one without a session.
 

@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, Response
 
 from greenroom.gateway._agent import Finish, Usage
 from greenroom.gateway._errors import ApiError, api_error
+from greenroom.gateway.api._pieces import Outgoing, next_piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -160,10 +161,7 @@ class TurnReply(Response):
                 await _send_head(send, self._head())
                 started = True
                 await _send_lines(send, shape.first(performance))
-                async for piece in performance:
-                    text = answer.take(piece)
-                    if text:
-                        await _send_lines(send, shape.piece(text))
+                await self._send_pieces(answer, send)
             ending = shape.last(performance, answer)
         except ClientGone:
             raise
@@ -173,6 +171,28 @@ class TurnReply(Response):
                 raise problem from None
             ending = shape.failed(problem)
         await _send_lines(send, ending, more=False)
+
+    async def _send_pieces(self, answer: Answer, send: Send) -> None:
+        performance, shape = self._performance, self._shape
+        outgoing = Outgoing(lambda lines: _send_lines(send, lines))
+
+        async def flush() -> None:
+            try:
+                await outgoing.flush()
+            except Exception as error:  # the agent is at work: it has to be ended first
+                performance.stop(error)
+
+        pieces = aiter(performance)
+        try:
+            while True:
+                text = answer.take(await next_piece(pieces, flush))
+                if text:
+                    await outgoing.put(shape.piece(text))
+        except StopAsyncIteration:
+            await outgoing.flush()
+        except Exception:
+            await outgoing.flush()  # what it said before it failed
+            raise
 
 
 class _Watch:

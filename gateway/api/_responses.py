@@ -25,6 +25,7 @@ from greenroom.gateway._naming import check_session, new_response_id, new_sessio
 from greenroom.gateway.api._bodies import Body, body_of, describe_body, once, pick_busy, pick_session
 from greenroom.gateway.api._continuations import Continuations, ResponseTurn
 from greenroom.gateway.api._description import STREAM, TURN_ERRORS, errors
+from greenroom.gateway.api._direct import direct
 from greenroom.gateway.api._replies import TurnReply
 from greenroom.gateway.api._response_items import messages_of, options_of, unsupported
 from greenroom.gateway.api._response_shape import ResponseShape
@@ -76,6 +77,7 @@ def router(stage: Stage) -> APIRouter:
         openapi_extra=describe_body(ResponsesBody),
         responses={200: {"content": STREAM}, **errors(404, *TURN_ERRORS)},
     )
+    @direct
     async def create_response(request: Request) -> Response:
         """Take a turn of a session, a new one if none is named.
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Found = dict[bytes, bytes]
 
-__all__ = ["Guard", "is_open"]
+__all__ = ["Guard", "is_open", "route_path"]
 
 logger = logging.getLogger("greenroom.gateway")
 
@@ -108,7 +108,7 @@ class Guard:
             if problem is not None:
                 raise problem
             self._check_host(found)
-            path = _route_path(scope)
+            path = route_path(scope)
             free = is_open(path)
             self._check_origin(scope, found, exchange, is_open=free)
             if exchange.origin is not None and b"access-control-request-method" in found:
@@ -205,7 +205,7 @@ class Guard:
         return None if cookie is None else self._keys.caller_of_cookie(cookie, time.time())
 
 
-def _route_path(scope: Scope) -> str:
+def route_path(scope: Scope) -> str:
     """The path as routes see it: without the prefix that a proxy adds."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from greenroom.gateway._stage import Stage
 from greenroom.gateway.app import create_app
 from greenroom.gateway.server import _sockets
+from greenroom.gateway.server._collector import calm_collector
 from greenroom.gateway.server._life import Life
 from greenroom.gateway.server._listener import Listener
 from greenroom.gateway.server._notify import Notifier
@@ -85,7 +86,8 @@ def _run(
 
     loop = _new_loop()
     try:
-        return loop.run_until_complete(live())
+        with calm_collector():
+            return loop.run_until_complete(live())
     finally:
         # Not asyncio.run(): that waits for the threads of the loop's executor, and one may be stuck.
         _end_tasks(loop)

@@ -104,7 +104,7 @@ class Live:
         self._retained: set[str] = set()
         """Sessions of which was told that they are; for the room's thread alone."""
         stage.watchers.append(self)
-        self._stop_listening = stage.room.events(self._heard, hits=False)
+        self._stop_listening = stage.events.listen(self._heard)
 
     # Who watches.
 
@@ -152,7 +152,7 @@ class Live:
         bye = told + event_bytes("bye", {"draining": self._stage.draining})
         streams = [(stream, stream in self._turn_streams) for stream in self._streams]
         await asyncio.gather(*(stream.end(turns + bye if also else bye) for stream, also in streams))
-        await on_a_thread(self._stop_listening)
+        self._stop_listening()
 
     # Looking.
 

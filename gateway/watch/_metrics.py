@@ -178,7 +178,7 @@ class Metrics:
         store = stage.room.store
         if isinstance(store, TimedStore):
             store.observe = self.stored
-        stop_listening = stage.room.events(self.happened, hits=False)
+        stop_listening = stage.events.listen(self.happened)
 
         def stop() -> None:
             stop_listening()

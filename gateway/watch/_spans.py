@@ -106,6 +106,7 @@ class Tracing:
 
     def __init__(self, stage: Stage, provider: TracerProvider | None = None) -> None:
         self._stage = stage
+        self._provider = provider
         self._tracer = trace.get_tracer("greenroom", version("greenroom"), provider)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._early: deque[_Past] = deque(maxlen=MOST_SESSIONS)
@@ -118,7 +119,7 @@ class Tracing:
         """Watch the stage from now on. Returns what ends that."""
         stage = self._stage
         stage.watchers.append(self)
-        stop_listening = stage.room.events(self.happened, hits=False)
+        stop_listening = stage.events.listen(self.happened)
 
         def stop() -> None:
             stop_listening()
@@ -126,10 +127,18 @@ class Tracing:
 
         return stop
 
+    @property
+    def _heard(self) -> bool:
+        """Whether anybody wants spans: until the operator has configured something, nobody does."""
+        provider = self._provider or trace.get_tracer_provider()
+        return not isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
+
     # Turns.
 
     def began(self, performance: Performance) -> None:
         """A turn has begun: its span is the current one, until it ends."""
+        if not self._heard:
+            return
         turn = self._start(performance)
         if turn is None:
             return
@@ -146,7 +155,7 @@ class Tracing:
     def ended(self, performance: Performance, error: BaseException | None) -> None:
         """A turn is over, or never began."""
         turn = self._running.pop(performance, None)
-        if turn is None and performance.began is None:
+        if turn is None and performance.began is None and self._heard:
             turn = self._start(performance)
         if turn is None:
             return
@@ -196,7 +205,7 @@ class Tracing:
     def happened(self, event: Event) -> None:
         """Something happened to a session: on a thread of the room's."""
         loop = self._loop
-        if event.__class__ not in NAMES or getattr(event, "adopted", False):
+        if event.__class__ not in NAMES or getattr(event, "adopted", False) or not self._heard:
             return
         past = _Past(event, time.time_ns())
         if loop is None:

@@ -39,7 +39,6 @@ OPERATIONS = (
     "session",
     "sessions",
     "take_all",
-    "transact",
     "transaction",
 )
 """What is timed, where the store has it."""
@@ -59,6 +58,8 @@ class TimedStore:
         for name in UNTIMED:
             if hasattr(store, name):
                 setattr(self, name, getattr(store, name))
+        if hasattr(store, "transact"):
+            self.transact = self._timed("transaction", store.transact)
         for name in OPERATIONS:
             if name != "transaction" and hasattr(store, name):
                 setattr(self, name, self._timed(name, getattr(store, name)))

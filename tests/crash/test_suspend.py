@@ -25,6 +25,9 @@ pytestmark = pytest.mark.timeout(300)  # processes take long to start where many
 LONG = 60.0
 """A lease that does not end during a test."""
 
+ENDLESS = 600.0
+"""One that does not end in many tests."""
+
 SHORT = 1.0
 """One that does."""
 
@@ -225,6 +228,51 @@ def test_what_a_dead_owner_left_is_committed_by_the_others(gateways: Gateways) -
     until(lambda: b.ask("dirty") == [], "the commit of what was left")
     assert gateways.told_by(b) == [2]
     until(lambda: b.ask("stats")["recovered"] == 1, "a recovery that is counted")
+
+
+def test_the_turn_of_a_killed_owner_goes_to_the_next_at_once(gateways: Gateways) -> None:
+    """M3 T3: the system says that it is dead. Its lease would have lasted for ten minutes."""
+    a, b = gateways.a, gateways.b
+    gateways.open(a, lease_ttl=ENDLESS)
+    gateways.turn(a, "a1")
+    gateways.begin(a)
+    gateways.append(a, "a2, begun")
+    a.kill()
+    gateways.open(b, lease_ttl=ENDLESS)
+
+    assert gateways.turn(b, "b2") == 2
+    b.ask("drain")
+    row = b.ask("row", session_id="s")
+    assert (row["generation"], row["committed"]) == (2, 2)
+    assert b.ask("contents", session_id="s") == ["a1", "a2, begun", "b2"]
+
+
+def test_a_turn_that_waits_for_an_owner_begins_when_that_is_killed(gateways: Gateways) -> None:
+    """M3 T3"""
+    a, b = gateways.a, gateways.b
+    gateways.open(lease_ttl=ENDLESS)
+    gateways.begin(a)
+    waiting = b.send("begin", key="chat", lane="turn", session_id="s")
+    owner = gateways.seen[-1][1]
+    until(lambda: owner in b.ask("explain", key="chat"), "an explanation that names the holder")
+
+    a.kill()
+
+    assert b.answer(waiting)["generation"] == 0
+    assert gateways.end(b) == 1
+
+
+def test_what_a_killed_owner_left_is_committed_at_once_by_the_next(gateways: Gateways) -> None:
+    """M3 G9: without a turn of that session."""
+    a, b = gateways.a, gateways.b
+    gateways.open(a, lease_ttl=ENDLESS)
+    gateways.turn(a, "a1")
+    gateways.turn(a, "a2")
+    a.kill()
+    gateways.open(b, lease_ttl=ENDLESS)
+
+    until(lambda: b.ask("dirty") == [], "the commit of what was left")
+    assert gateways.told_by(b) == [2]
 
 
 def test_a_session_in_a_turn_elsewhere_is_busy(gateways: Gateways) -> None:

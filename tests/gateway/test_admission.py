@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from greenroom import Overloaded, RoomClosed, Runtime, SessionBusy
-from greenroom.gateway._admission import Admission, Ticket, TooManySessions
+from greenroom.gateway._admission import Admission, Door, Ticket, TooManySessions
 
 
 @pytest.fixture
@@ -145,3 +145,92 @@ def test_what_runs_can_be_interrupted_by_its_key(runtime: Runtime) -> None:
     assert hall.interrupt("t/a").get() is True
     assert hall.interrupt("t/b").get() is False
     assert interrupted == ["a"]
+
+
+# The door: in and out without a message, if nobody is in the way.
+
+
+class Hall:
+    """An admission, and the door to it."""
+
+    def __init__(self, runtime: Runtime, **limits: int) -> None:
+        figures = {"running": 2, "waiting": 3, "waiting_each": 2, "sessions_each": 4} | limits
+        reference = runtime.start(Admission, **figures)
+        self.door = Door(reference)
+        self.admission: Any = reference.proxy()
+
+    def figures(self) -> Any:
+        return self.admission.figures().get()
+
+
+def test_a_turn_that_nobody_stands_before_comes_and_goes_at_once(runtime: Runtime) -> None:
+    hall, turn = Hall(runtime), ticket("a")
+
+    assert hall.door.enter_now(turn)
+    assert hall.figures() == (1, 0)
+    hall.door.leave(turn)
+    hall.door.leave(turn)  # twice does no harm
+
+    assert hall.figures() == (0, 0)
+
+
+def test_its_session_counts(runtime: Runtime) -> None:
+    hall, turn = Hall(runtime, sessions_each=1), ticket("a")
+    assert hall.door.enter_now(turn)
+    hall.door.leave(turn)
+
+    assert not hall.door.enter_now(ticket("b"))
+    with pytest.raises(TooManySessions):
+        hall.admission.enter(ticket("b")).get()
+    assert hall.door.enter_now(ticket("a"))
+    assert hall.door.enter_now(ticket("b", tenant="other"))
+
+
+@pytest.mark.parametrize("way", ["its session is in a turn", "all places are taken", "it is shut"])
+def test_one_that_may_not_begin_at_once_changes_nothing(runtime: Runtime, way: str) -> None:
+    hall = Hall(runtime, running=2)
+    assert hall.door.enter_now(ticket("a"))
+    if way == "all places are taken":
+        assert hall.door.enter_now(ticket("b"))
+    elif way == "it is shut":
+        hall.admission.shut().get()
+    before = hall.figures()
+
+    assert not hall.door.enter_now(ticket("a" if way == "its session is in a turn" else "c"))
+
+    assert hall.figures() == before
+
+
+def test_whoever_waits_for_one_that_leaves_begins(runtime: Runtime) -> None:
+    hall, first = Hall(runtime), ticket("a")
+    assert hall.door.enter_now(first)
+    waiting = hall.admission.enter(ticket("a"))
+    assert not is_in(waiting)
+
+    hall.door.leave(first)
+
+    assert waiting.get(timeout=5) is None
+    assert hall.figures() == (1, 0)
+
+
+def test_one_that_comes_at_once_does_not_go_before_one_that_waits(runtime: Runtime) -> None:
+    hall, first = Hall(runtime, running=1), ticket("a")
+    assert hall.door.enter_now(first)
+    waiting = hall.admission.enter(ticket("b"))
+    hall.admission.allow(running=1, waiting=3, waiting_each=2, sessions_each=4).get()
+
+    assert not hall.door.enter_now(ticket("c"))
+    hall.door.leave(first)
+    assert is_in(waiting)
+    assert not hall.door.enter_now(ticket("c"))
+
+
+def test_one_that_gives_up_waiting_leaves_the_queue(runtime: Runtime) -> None:
+    hall, patient = Hall(runtime), ticket("a")
+    assert hall.door.enter_now(ticket("a"))
+    hall.admission.enter(patient)
+    assert hall.figures() == (1, 1)
+
+    hall.door.leave(patient)
+
+    assert hall.figures() == (1, 0)

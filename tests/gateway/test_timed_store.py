@@ -134,7 +134,7 @@ def test_every_operation_is_told(watched: Watched) -> None:
         "session",
         "sessions",
         "transaction",
-        "transact",
+        "transaction",
         "take_all",
         "record",
         "end_session",

@@ -341,6 +341,23 @@ def test_without_an_sdk_nothing_is_kept_of_a_turn() -> None:
     assert not tracing._last
 
 
+def test_until_somebody_has_configured_tracing_nothing_is_taken_down() -> None:
+    with serving(build) as server:
+        tracing = Tracing(server.stage)
+        built = AgentBuilt(
+            key="local/b", incarnation=1, session_id="b", reason=None, adopted=False, seconds=0.1
+        )
+        tracing.happened(built)
+        stop = tracing.attach()
+        say(server)
+        tracing.happened(built)
+        server.call(asyncio.sleep(0))
+        stop()
+        kept = [*tracing._early, *tracing._builds, *tracing._last, *tracing._running]
+
+    assert kept == []
+
+
 def test_it_is_there_where_the_package_is(traced: Traced) -> None:
     assert isinstance(tracing_of(traced.server.stage), Tracing)
 
