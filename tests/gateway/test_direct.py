@@ -103,7 +103,13 @@ def test_a_prefix_that_a_proxy_adds_changes_nothing() -> None:
         {"type": "lifespan"},
         {"fastapi.telemetry": object()},  # its spans are named by its routing
     ],
-    ids=str,
+    ids=[
+        "another path",
+        "a path with a slash",
+        "another method",
+        "no request",
+        "traced by the framework",
+    ],
 )
 def test_everything_else_is_the_frameworks(changes: dict[str, Any]) -> None:
     assert _asked(**changes)[0] == "framework"
