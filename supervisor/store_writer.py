@@ -154,7 +154,14 @@ class StoreWriter:
         if self._callers_write() and not LOCAL.state.driving and self._is_on_thread():
             self._pen.timeout = self._context.policy.store_timeout
             self._pen.write_here()
+        elif (loop := running_loop()) is not None:
+            # With what else ends in this round of the loop. If the loop ends first: with the next beat.
+            loop.call_soon(self._have_rest_written)
         else:
+            self._have_written()
+
+    def _have_rest_written(self) -> None:
+        if self._pen.line:
             self._have_written()
 
     def _callers_write(self) -> bool:

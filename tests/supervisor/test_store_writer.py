@@ -384,6 +384,40 @@ def test_a_worker_writes_what_a_task_on_an_event_loop_wants(desk: Desk) -> None:
     assert here() not in desk.store.threads
 
 
+def test_what_ends_in_one_round_of_an_event_loop_is_one_transaction(desk: Desk) -> None:
+    desk.open()
+    desk.enter("s1", "s2", "s3")
+    before = len(desk.written())
+
+    async def end(session_id: str) -> Any:
+        return await desk.end_turn(session_id).answer
+
+    async def end_all() -> list[Any]:
+        return await asyncio.gather(end("s1"), end("s2"), end("s3"))
+
+    assert None not in asyncio.run(end_all())
+    assert desk.written()[before:] == [["complete 1 s1", "complete 1 s2", "complete 1 s3"]]
+
+
+def test_what_a_loop_leaves_is_written_with_the_next_beat(desk: Desk) -> None:
+    desk.open(lease_ttl=15.0)
+    desk.enter("s1")
+    loop = asyncio.new_event_loop()
+    ends: list[ToWrite] = []
+
+    async def end() -> None:
+        ends.append(desk.end_turn("s1"))
+        loop.stop()
+
+    task = loop.create_task(end())
+    loop.run_forever()
+    loop.close()
+    assert task.done()
+    assert not ends[0].answer.done()
+    desk.clock.advance(5.1)
+    assert got(ends[0].answer) is not None
+
+
 @pytest.mark.parametrize(("patience", "timeout"), [(None, 10.0), (10.1, 10.0), (5.0, None)])
 def test_a_worker_writes_where_a_caller_might_wait_for_too_long(
     desk: Desk, patience: float | None, timeout: float | None, monkeypatch: pytest.MonkeyPatch
