@@ -393,7 +393,7 @@ def test_what_ends_in_one_round_of_an_event_loop_is_one_transaction(desk: Desk) 
         return await desk.end_turn(session_id).answer
 
     async def end_all() -> list[Any]:
-        return await asyncio.gather(end("s1"), end("s2"), end("s3"))
+        return [*await asyncio.gather(end("s1"), end("s2"), end("s3"))]
 
     assert None not in asyncio.run(end_all())
     assert desk.written()[before:] == [["complete 1 s1", "complete 1 s2", "complete 1 s3"]]
