@@ -41,19 +41,20 @@ class Body(BaseModel):
     )
 
 
-async def body_of(request: Request, kind: type[BodyT]) -> BodyT:
-    """Read a body. JSON is read here and not by the framework, which lets halves of characters
+async def body_of(request: Request, kind: type[BodyT], *, if_empty: BodyT | None = None) -> BodyT:
+    """Read a body, once. JSON is read here and not by the framework, which lets halves of characters
     through."""
+    raw = await _read_all(request.receive)
+    if if_empty is not None and not raw:
+        return if_empty
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media not in ("application/json", ""):
         msg = f"the body must be application/json, not {media[:80]!r}"
         raise bad_request(msg, code="unsupported_media_type")
     try:
-        raw = await _read_all(request.receive)
         if b"NaN" in raw or b"Infinity" in raw:
-            from_json(
-                raw, allow_inf_nan=False
-            )  # a word in a text, or no JSON: clients could not read it
+            # A word in a text, or no JSON: clients could not read it.
+            from_json(raw, allow_inf_nan=False)
         return kind.model_validate_json(raw)
     except ValidationError as error:
         raise invalid(error) from None

@@ -79,7 +79,7 @@ def router(stage: Stage) -> APIRouter:
     async def begin_a_session(request: Request) -> SessionShown:
         """Begin a session. The work of the `previous` one is committed behind the answer."""
         # All of it may be left out.
-        wanted = await body_of(request, Begin) if await request.body() else Begin()
+        wanted = await body_of(request, Begin, if_empty=Begin())
         caller = _caller(request)
         name = await begin_session(stage, caller, wanted)
         return await _shown(stage, caller, name)

@@ -163,6 +163,14 @@ def test_a_name_can_be_had_once(url: str) -> None:
         assert error_of(answer) == (409, "session_exists", "session")
 
 
+def test_a_body_that_is_empty_may_be_of_any_kind() -> None:
+    """`curl -d ''` says that it is a form."""
+    with playing() as play:
+        form = {"content-type": "application/x-www-form-urlencoded"}
+        assert play.http().post(SESSIONS, headers=form, content=b"").status_code == 201
+        assert play.http().post(SESSIONS, headers=form, content=b"a=b").status_code == 400
+
+
 def test_of_many_who_begin_the_same_session_one_does() -> None:
     with playing() as play, ThreadPoolExecutor(8) as pool:
         clients = [play.http() for _ in range(8)]
