@@ -152,7 +152,7 @@ soak: $(ready_bench) ## an hour of mixed load with faults, and what grew
 	$(python) -m benchmarks.soak $(ARGS)
 
 crash: $(ready) ## kill a gateway 200 times, and let eight share a database for a minute
-	GREENROOM_CRASHES=200 GREENROOM_CRASH_SECONDS=60 $(python) -m pytest -q --timeout=1800 tests/crash $(ARGS)
+	GREENROOM_CRASHES=200 GREENROOM_CRASH_SECONDS=60 $(python) -m pytest -q -rP --timeout=1800 tests/crash $(ARGS)
 
 strikes: $(ready) ## raise at each point of a room where CPython delivers signals, and send it some thousand
 	GREENROOM_STRIKES=all $(pytest) tests/strikes $(ARGS)

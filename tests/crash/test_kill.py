@@ -1,7 +1,7 @@
 """A gateway that is killed again and again, at any moment, forgets no turn.
 
 `make crash` kills it 200 times; here it is a few. `GREENROOM_CRASHES` says how often, and
-`GREENROOM_CRASH_SEED` when.
+`GREENROOM_CRASH_SEED` when. It prints what the sessions were at when it was killed (`pytest -rP`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,19 @@ def live_and_die(child: Child, acknowledged: Acknowledged, choose: random.Random
         acknowledged.hear(said)
 
 
+def windows_in(store: Store) -> set[str]:
+    """What the sessions of a room that was killed were at."""
+    found: set[str] = set()
+    for row in store.sessions():
+        if row.owner is not None and row.free_at is None:
+            found.add("in a turn")
+        if row.intended > row.committed:
+            found.add("in a commit hook, or around it")
+        elif row.generation > row.committed:
+            found.add("between a turn and its commit")
+    return found or {"at rest"}
+
+
 def finish(child: Child) -> dict[str, Any]:
     """Let a last child commit what was left. Returns the report of its drain."""
     opened = child.hear()
@@ -138,10 +152,15 @@ def test_a_gateway_that_is_killed_at_any_moment_forgets_no_turn(
         "policy": POLICY,
     }
 
+    windows: Counter[str] = Counter()
+
     for number in range(CRASHES if sqlite_path(url) else CRASHES // 2):
         child = family.child("mortal", seed=f"{SEED}/{number}", **given)
         live_and_die(child, acknowledged, choose)
         child.bury()
+        with open_store(url) as store:
+            windows.update(windows_in(store))
+    print(url.partition(":")[0], "was killed with a session", dict(windows.most_common()))  # noqa: T201  # `make crash` shows it
     last = family.child("mortal", seed=SEED, finish=True, **given)
     report = finish(last)
 
