@@ -14,9 +14,12 @@ from sqlalchemy import bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 from greenroom.store._rows import LeaseRow, SessionRow
-from greenroom.store._tables import NOW, SECONDS, conversations, rooms, sessions
+from greenroom.store._tables import DIRTY, NOW, SECONDS, conversations, rooms, sessions
 
-_NAMES = tuple(column.name for column in sessions.c if column.name != "last_position")
+_OWN = ("last_position", "owed_since")
+"""What nobody is told."""
+
+_NAMES = tuple(column.name for column in sessions.c if column.name not in _OWN)
 
 SESSION_COLUMNS = tuple(sessions.c[name] for name in _NAMES)
 """What a `SessionRow` is made of."""
@@ -154,7 +157,7 @@ FORGET_OLD = sa.delete(rooms).where(
 ORPHANS = (
     sa.select(*SESSION_COLUMNS)
     .where(
-        _s.generation > _s.committed,
+        DIRTY,
         ~_s.dead,
         sa.or_(_s.next_try.is_(None), _s.next_try <= NOW),
         sa.or_(_s.owner.is_(None), _owner_is_dead),

@@ -21,7 +21,7 @@ from greenroom.store._connect import PATIENCE
 from greenroom.store._engine import Engine
 from greenroom.store._errors import UnknownSession
 from greenroom.store._rows import RoomRow, StoreInfo
-from greenroom.store._tables import NOW, conversations, messages, rooms, schema, sessions
+from greenroom.store._tables import DIRTY, NOW, conversations, messages, rooms, schema, sessions
 from greenroom.store._transfer import Transfer
 from greenroom.store._url import is_memory, parse_url
 
@@ -36,7 +36,6 @@ MOST = 100
 """Problems of one kind that are listed. Whoever has more has seen enough."""
 
 CLOCK_TIME = sa.select(NOW)
-DIRTY = sessions.c.generation > sessions.c.committed
 IN_ORDER = (messages.c.session_id, messages.c.position)
 SIZE = {
     "sqlite": "(SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)",
@@ -197,6 +196,12 @@ def _ledger(connection: sa.Connection) -> Generator[str]:
         yield (
             f"session {row.session_id!r}: {row.committed} turns are committed and only "
             f"{row.generation} completed"
+        )
+    unmarked = sa.select(sessions).where((sessions.c.generation > sessions.c.committed) != DIRTY)
+    for row in _each(connection, unmarked.order_by(sessions.c.session_id)):
+        yield (
+            f"session {row.session_id!r}: {row.committed} of {row.generation} turns are committed, and "
+            "it is not marked so: whoever looks for uncommitted turns is misled"
         )
 
 

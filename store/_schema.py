@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from greenroom.store._errors import StoreTooNew
-from greenroom.store._schema_statements import COUNT_BY_STATEMENT
+from greenroom.store._schema_statements import COUNT_BY_STATEMENT, OWED_SINCE
 from greenroom.store._tables import CLOCK, schema
 
 if TYPE_CHECKING:
@@ -202,6 +202,7 @@ MIGRATIONS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"sqlite": _CONVERSATIONS_3, "postgresql": _CONVERSATIONS_3},
     COUNT_BY_STATEMENT,
     {"sqlite": _LOCKS_5, "postgresql": _LOCKS_5},
+    OWED_SINCE,
 )
 """By the version that they start from, the statements for each database."""
 

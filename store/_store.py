@@ -40,7 +40,7 @@ from greenroom.store._own_writes import OwnWrites
 from greenroom.store._peek import Peeker
 from greenroom.store._pending import Threads, soon
 from greenroom.store._schema import upgrade
-from greenroom.store._tables import messages, sessions
+from greenroom.store._tables import DIRTY, messages, sessions
 from greenroom.store._transaction import Transaction
 from greenroom.store._turns import Turns
 
@@ -248,7 +248,7 @@ class Store(Maintenance):
             query = query.where(sessions.c.key == check_name("key", key))
         for is_so, wanted in (
             (sessions.c.ended.is_not(None), ended),
-            (sessions.c.generation > sessions.c.committed, dirty),
+            (DIRTY, dirty),
             (sessions.c.dead, dead),
         ):
             if wanted is not None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLOCK",
+    "DIRTY",
     "NOW",
     "SECONDS",
     "conversations",
@@ -74,6 +75,7 @@ sessions = sa.Table(
     sa.Column("ended", sa.Double),
     sa.Column("generation", sa.BigInteger, nullable=False),
     sa.Column("committed", sa.BigInteger, nullable=False),
+    sa.Column("owed_since", sa.Double),
     sa.Column("intended", sa.BigInteger, nullable=False),
     sa.Column("owner", sa.Text),
     sa.Column("epoch", sa.BigInteger, nullable=False),
@@ -83,6 +85,9 @@ sessions = sa.Table(
     sa.Column("problem", sa.Text),
     sa.Column("dead", sa.Boolean, nullable=False),
 )
+
+DIRTY = sessions.c.owed_since.is_not(None)
+"""More turns are completed than committed. Triggers see to it, and there is an index."""
 
 messages = sa.Table(
     "greenroom_messages",

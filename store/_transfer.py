@@ -260,7 +260,7 @@ def _rules(table: sa.Table, *without: str) -> dict[str, Rule]:
     return {column.name: _BY_NAME.get(column.name) or _rule(column) for column in columns}
 
 
-SESSION = _rules(sessions, "owner", "epoch", "free_at")
+SESSION = _rules(sessions, "owner", "epoch", "free_at", "owed_since")
 MESSAGE = _rules(messages, "id")
 KINDS = {"session": SESSION, "message": MESSAGE, "conversation": _rules(conversations)}
 

@@ -239,6 +239,8 @@ class LedgerMachine(RuleBasedStateMachine):
             assert row.committed <= row.generation
             assert (row.tries, row.dead) == (model.tries, model.dead)
             assert (row.next_try is None) is (model.next_try is None)
+        owed = {row.session_id for row in self.store.sessions(dirty=True)}
+        assert owed == {name for name, row in rows.items() if row.generation > row.committed}
 
 
 LedgerMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

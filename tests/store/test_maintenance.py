@@ -152,6 +152,11 @@ def test_a_healthy_store_has_no_problems(store: Store) -> None:
             "session 's': 2 turns are committed and only 0 completed",
         ),
         (
+            "UPDATE greenroom_sessions SET owed_since = 1",
+            "session 's': 0 of 0 turns are committed, and it is not marked so: whoever looks for "
+            "uncommitted turns is misled",
+        ),
+        (
             "UPDATE greenroom_sessions SET message_count = 7",
             "session 's': it says 7 messages and has 1",
         ),

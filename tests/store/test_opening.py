@@ -233,6 +233,23 @@ def test_a_store_of_version_1_is_upgraded_with_its_data(store_url: str) -> None:
             assert ledger.take("s", key="k", owner="room").version == 3
 
 
+def test_an_upgrade_finds_what_was_uncommitted(store_url: str) -> None:
+    """Which the older tables found by their number of turns."""
+    if store_url == "sqlite://":
+        pytest.skip("nobody can leave one in memory")
+    engine = Engine(store_url)
+    engine.change(lambda connection: upgrade_to(connection, 5))
+    columns = "INSERT INTO greenroom_sessions (session_id, key, generation, committed) VALUES"
+    sql(engine, f"{columns} ('owes', 'k', 3, 1), ('clean', 'k', 2, 2), ('new', 'k', 0, 0)")
+    engine.close()
+
+    with open_store(store_url) as store:
+        assert [row.session_id for row in store.sessions(dirty=True)] == ["owes"]
+        with store.transaction() as ledger:
+            assert [row.session_id for row in ledger.orphans(owner="x", limit=9)] == ["owes"]
+        assert store.check() == []
+
+
 def test_an_upgrade_that_fails_leaves_the_old_version(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

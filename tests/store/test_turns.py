@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom.store import Store, StoreUnavailable, open_store
+from greenroom.store._turns import _POSTGRES_ONE, _SQLITE_ONE
 from tests.actors.actors import in_thread, join_all
 from tests.room.agents import until
 from tests.store.engines import sql
@@ -204,3 +205,42 @@ def test_a_server_that_does_not_answer_holds_nobody_who_is_interrupted(
             assert [error.temporary for error in errors] == [True]
         until(lambda: not waits(), "the end of its statement")
         assert recorded(store, ("s", epoch, 2, 0.0)) == {"s": 0}
+
+
+# What it costs.
+
+
+def changes_an_index(store: Store, turn: Turn) -> bool:
+    """Whether the statement that ends a turn writes to an index, as the database itself says."""
+    session_id, epoch, generation, linger = turn
+    if store._engine.dialect.name == "sqlite":
+        steps = explained(store, (session_id, epoch, generation, linger, 0.0, A))
+        assert "MakeRecord" in steps
+        return "IdxInsert" in steps
+    values = {"sid": session_id, "epoch": epoch, "number": generation, "linger": linger}
+
+    def run(connection: Any) -> int:
+        driver = connection.dbapi_connection
+        driver.execute(_POSTGRES_ONE, {**values, "shift": 0.0, "owner": A})
+        heap_only = "SELECT pg_stat_get_xact_tuples_hot_updated('greenroom_sessions'::regclass)"
+        (count,) = driver.execute(heap_only).fetchone()
+        return int(count)
+
+    return store._engine.write(run) == 0
+
+
+def explained(store: Store, values: tuple[Any, ...]) -> set[str]:
+    """The instructions of the statement, without those of triggers."""
+
+    def explain(connection: Any) -> set[str]:
+        rows = connection.dbapi_connection.execute(f"EXPLAIN {_SQLITE_ONE}", values).fetchall()
+        # Each trigger's begin at 0 again.
+        return {row[1] for at, row in enumerate(rows) if row[0] == at}
+
+    return store._engine.look(explain)
+
+
+def test_the_end_of_a_turn_of_an_uncommitted_session_changes_no_index(store: Store) -> None:
+    """Most of what it cost was that."""
+    epoch = taken(store, turns=1)
+    assert not changes_an_index(store, ("s", epoch, 2, 0.0))
