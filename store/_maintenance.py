@@ -201,7 +201,7 @@ def _ledger(connection: sa.Connection) -> Generator[str]:
     for row in _each(connection, unmarked.order_by(sessions.c.session_id)):
         yield (
             f"session {row.session_id!r}: {row.committed} of {row.generation} turns are committed, and "
-            "it is not marked so: whoever looks for uncommitted turns is misled"
+            "it is not marked so"
         )
 
 

@@ -153,8 +153,7 @@ def test_a_healthy_store_has_no_problems(store: Store) -> None:
         ),
         (
             "UPDATE greenroom_sessions SET owed_since = 1",
-            "session 's': 0 of 0 turns are committed, and it is not marked so: whoever looks for "
-            "uncommitted turns is misled",
+            "session 's': 0 of 0 turns are committed, and it is not marked so",
         ),
         (
             "UPDATE greenroom_sessions SET message_count = 7",
