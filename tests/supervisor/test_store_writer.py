@@ -147,6 +147,12 @@ class Desk:
     def enter(self, *session_ids: str) -> None:
         for session_id in session_ids:
             got(self.ask(enter(session_id)))
+        self.wait_at_rest()
+
+    def wait_at_rest(self) -> None:
+        """Wait until nobody writes: who has written answers before letting go of the pen."""
+        pen = cast("StoreWriter", self.writer)._pen
+        until(lambda: not pen._baton and not pen.line, "rest")
 
     def gate(self, number: int) -> Gate:
         """Hold the transaction of this number. It is let go when the test is over, at the latest."""
@@ -446,7 +452,7 @@ def test_after_a_failure_of_the_store_workers_write_until_it_has_heard_that_the_
     known = beats(desk)
     desk.clock.advance(5.0)
     until(lambda: beats(desk) > known, "the next beat")
-    got(desk.ask(call("orphans", limit=1)))
+    desk.wait_at_rest()
     assert got(desk.end_turn("s1").answer) is not None
     assert desk.store.threads[-1] == here()
 
