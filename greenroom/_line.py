@@ -32,6 +32,7 @@ import pykka
 
 from greenroom.actors import GreenroomError, NotRecorded, RoomClosed, RuntimeClosed
 from greenroom.actors.runtime._logging import get_log
+from greenroom.actors.runtime._loops import running_loop
 from greenroom.actors.runtime._strikes import is_strike
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session import Session
@@ -39,6 +40,8 @@ from greenroom.actors.session.slow_work import SlowWork
 from greenroom.messages import BuildHere, OpenSession, TurnRecorded, WithdrawTurn
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from greenroom.actors import ActorRef, RoomContext
     from greenroom.actors.ledger.bookkeeping import ToWrite
     from greenroom.messages import BeginTurn, EndTurn, RecordTurn, Request, TurnGranted
@@ -189,8 +192,12 @@ class Line:
             return _end_of(request, error, failed)
 
     async def record_async(self, entry: ToWrite) -> int | None:
-        """`record()` for a task."""
-        self._context.writer.record(entry)
+        """`record()` for a task. What ends in one round of its event loop is written together."""
+        writer = self._context.writer
+        writer.put_down(entry)
+        if running_loop() is not None:  # else it is simulated
+            await NEXT_ROUND
+        writer.write_soon()
         value, error = None, None
         try:
             value = await entry.answer
@@ -274,6 +281,17 @@ def _warn_too_late(key: str) -> None:
     logger.warning(
         "A turn of %r was given back after its session was closed by force. It is not counted", key
     )
+
+
+class _NextRound:
+    """Let an event loop go on with whatever else it has to do now. In the task, and not in a callback of
+    the loop: that would swallow a strike."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+NEXT_ROUND = _NextRound()
 
 
 class _Parents:

@@ -147,20 +147,23 @@ class StoreWriter:
 
     def record(self, entry: ToWrite) -> None:
         """Write the end of a turn, whose caller waits for that. To be called outside of handlers."""
-        if self._closing is not None:
-            entry.fail(RoomClosed(CLOSED))
-            return
-        self._pen.line.append(entry)
+        self.put_down(entry)
         if self._callers_write() and not LOCAL.state.driving and self._is_on_thread():
             self._pen.timeout = self._context.policy.store_timeout
             self._pen.write_here()
-        elif (loop := running_loop()) is not None:
-            # With what else ends in this round of the loop. If the loop ends first: with the next beat.
-            loop.call_soon(self._have_rest_written)
         else:
-            self._have_written()
+            self.write_soon()
 
-    def _have_rest_written(self) -> None:
+    def put_down(self, entry: ToWrite) -> None:
+        """The same in two steps, so that others may come in between. The second is `write_soon()`. If
+        that never comes, the next beat sees to it."""
+        if self._closing is None:
+            self._pen.line.append(entry)
+        else:
+            entry.fail(RoomClosed(CLOSED))
+
+    def write_soon(self) -> None:
+        """Have a worker write what was put down, unless somebody has taken it."""
         if self._pen.line:
             self._have_written()
 

@@ -1440,3 +1440,39 @@ def test_the_agent_of_a_turn_is_the_same_with_a_store(stage: Stage) -> None:
     assert stage.tokens == [("a", 2)]
     assert take_turn(room, "a") is not agent
     assert stage.ledger() == (3, 2)
+
+
+def test_turns_that_end_in_one_round_of_an_event_loop_are_recorded_together(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker is woken once, and not for each."""
+    recorded: list[list[str]] = []
+    record = Store.record
+
+    def note(store: Store, turns: Any, **more: Any) -> dict[str, int]:
+        recorded.append(sorted(session_id for session_id, *_ in turns))
+        return record(store, turns, **more)
+
+    monkeypatch.setattr(Store, "record", note)
+    room = stage.room()
+    keys = ["a", "b", "c"]
+    touch(room, *keys)
+    recorded.clear()
+
+    async def turns() -> None:
+        everybody, now = asyncio.Barrier(len(keys) + 1), asyncio.Event()
+
+        async def turn(key: str) -> None:
+            async with room.turn(key):
+                await everybody.wait()
+                await now.wait()
+
+        tasks = [asyncio.create_task(turn(key)) for key in keys]
+        await everybody.wait()
+        await asyncio.sleep(0)  # those who waited there wait for the other now
+        until(lambda: not room._context.writer._pen._baton, "the end of all writing")
+        now.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(turns())
+    assert recorded == [keys]

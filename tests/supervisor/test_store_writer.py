@@ -135,12 +135,16 @@ class Desk:
         assert self.writer is not None
         return cast("Future[Any]", self.writer.ask(request, block=False))
 
-    def end_turn(self, session_id: str, generation: int = 1) -> ToWrite:
-        """Have the end of a turn recorded, as its caller does. The session is a mailbox for notices."""
-        assert self.writer is not None
+    def entry(self, session_id: str, generation: int = 1) -> ToWrite:
+        """The end of a turn. Its session is a mailbox for notices."""
         request = record(session_id, generation)
         session = self.runtime.start(Recorder).actor_inbox
-        entry = ToWrite(request, session.create_future(request), session)
+        return ToWrite(request, session.create_future(request), session)
+
+    def end_turn(self, session_id: str, generation: int = 1) -> ToWrite:
+        """Have the end of a turn recorded, as its caller does."""
+        assert self.writer is not None
+        entry = self.entry(session_id, generation)
         self.writer.record(entry)
         return entry
 
@@ -390,38 +394,31 @@ def test_a_worker_writes_what_a_task_on_an_event_loop_wants(desk: Desk) -> None:
     assert here() not in desk.store.threads
 
 
-def test_what_ends_in_one_round_of_an_event_loop_is_one_transaction(desk: Desk) -> None:
-    desk.open()
-    desk.enter("s1", "s2", "s3")
+def test_what_is_put_down_is_written_together(desk: Desk) -> None:
+    writer = desk.open()
+    desk.enter("s1", "s2")
     before = len(desk.written())
+    ends = [desk.entry(session_id) for session_id in ("s1", "s2")]
+    for entry in ends:
+        writer.put_down(entry)
+    for _ in ends:
+        writer.write_soon()
 
-    async def end(session_id: str) -> Any:
-        return await desk.end_turn(session_id).answer
-
-    async def end_all() -> list[Any]:
-        return [*await asyncio.gather(end("s1"), end("s2"), end("s3"))]
-
-    assert None not in asyncio.run(end_all())
-    assert desk.written()[before:] == [["complete 1 s1", "complete 1 s2", "complete 1 s3"]]
+    assert None not in [got(entry.answer) for entry in ends]
+    assert desk.written()[before:] == [["complete 1 s1", "complete 1 s2"]]
+    desk.wait_at_rest()
+    writer.write_soon()  # nothing is left
+    assert len(desk.written()) == before + 1
 
 
-def test_what_a_loop_leaves_is_written_with_the_next_beat(desk: Desk) -> None:
-    desk.open(lease_ttl=15.0)
+def test_what_is_put_down_and_forgotten_is_written_with_the_next_beat(desk: Desk) -> None:
+    writer = desk.open(lease_ttl=15.0)
     desk.enter("s1")
-    loop = asyncio.new_event_loop()
-    ends: list[ToWrite] = []
-
-    async def end() -> None:
-        ends.append(desk.end_turn("s1"))
-        loop.stop()
-
-    task = loop.create_task(end())
-    loop.run_forever()
-    loop.close()
-    assert task.done()
-    assert not ends[0].answer.done()
+    entry = desk.entry("s1")
+    writer.put_down(entry)
+    assert not entry.answer.done()
     desk.clock.advance(5.1)
-    assert got(ends[0].answer) is not None
+    assert got(entry.answer) is not None
 
 
 @pytest.mark.parametrize(("patience", "timeout"), [(None, 10.0), (10.1, 10.0), (5.0, None)])
