@@ -108,6 +108,7 @@ def test_every_turn_is_recorded_with_its_length_and_without_its_name(
         for session in ("alice", "alice", "bob", "alice"):
             say(server, session)
         order(server, "end", "alice")
+        one.until(lambda told: told.turns == 4 and len(events(path)) == 9)  # it ends behind the answer
         say(server, "carl")
         one.until(lambda told: told.turns == 5 and len(events(path)) == 11)
         assert one.stop().turns == 5
