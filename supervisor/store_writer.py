@@ -128,7 +128,8 @@ class StoreWriter:
                 self._closing = entry
             self._pen.line.append(entry)
             thread = LOCAL.state
-            if thread.will_wait and _may_take_a_while(entry.request) and self._callers_write():
+            free = thread.will_wait and thread.pen in (None, self._pen)
+            if free and _may_take_a_while(entry.request) and self._callers_write():
                 self._pen.timeout = self._context.policy.store_timeout
                 thread.pen = self._pen
             else:
@@ -148,11 +149,13 @@ class StoreWriter:
     def record(self, entry: ToWrite) -> None:
         """Write the end of a turn, whose caller waits for that. To be called outside of handlers."""
         self.put_down(entry)
+        if not self._pen.line:
+            return  # the room is closed, or somebody else has taken it
         if self._callers_write() and not LOCAL.state.driving and self._is_on_thread():
             self._pen.timeout = self._context.policy.store_timeout
             self._pen.write_here()
         else:
-            self.write_soon()
+            self._have_written()
 
     def put_down(self, entry: ToWrite) -> None:
         """The same in two steps, so that others may come in between. The second is `write_soon()`. If

@@ -487,12 +487,45 @@ def test_a_caller_that_is_stuck_is_interrupted_then_given_up_and_its_session_tol
 
 
 def test_a_turn_that_ends_after_the_books_were_closed_is_refused(desk: Desk) -> None:
-    """D1"""
-    desk.open()
+    """D1: and does not say any more that the room lives."""
+    desk.open(lease_ttl=15.0)
     desk.enter("s1")
     assert got(desk.ask(CloseBooks())) is True
+    desk.wait_at_rest()
+    written = desk.written()
+    desk.clock.advance(60.0)
     with pytest.raises(RoomClosed):
         got(desk.end_turn("s1").answer)
+    assert desk.written() == written
+    assert desk.store.rooms == {}
+
+
+def test_a_handler_that_asks_two_rooms_has_both_written(desk: Desk) -> None:
+    """Its caller writes for one of them."""
+    other = Desk()
+    try:
+        writers = desk.open(lease_ttl=3_000.0), other.open(lease_ttl=3_000.0)
+        for each in (desk, other):
+            each.enter("s1")
+        heard: list[Answered] = []
+
+        class Both(Actor):
+            reply: Any = None
+
+            def on_receive(self, message: Any) -> Any:
+                if not isinstance(message, Answered):
+                    self.reply = self.defer_reply()
+                    for writer in writers:
+                        ask_and_hear(self, cast("Any", writer), record("s1", 1))
+                    return
+                heard.append(message)
+                if len(heard) == 2:
+                    self.reply.set(None)
+
+        desk.runtime.start(Both).ask("write", timeout=PATIENCE)
+        assert [answer.error for answer in heard] == [None, None]
+    finally:
+        other.close()
 
 
 # Failures.
