@@ -25,8 +25,11 @@ import inspect
 import itertools
 import sys
 import threading
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
+
+from greenroom.actors.runtime._stillness import stand_still
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +42,9 @@ EXITS = ("__exit__", "__aexit__")
 END_OF_WITH = dis.opmap["WITH_EXCEPT_START"]
 
 ARGUMENTS = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
+
+COPIES = sys.version_info < (3, 13)
+"""Whether a frame that was asked for its variables keeps a copy of them."""
 
 LOOKING = {__name__, "greenroom.actors.session.holding"}
 """The modules that have the turn in a variable because they look for it."""
@@ -81,27 +87,36 @@ def nobody_can_end(turn: object) -> bool:
 
 def is_exit(frame: FrameType, turn: object) -> bool:
     """Tell whether this is the exit of the turn."""
-    return frame.f_code.co_name in EXITS and frame.f_locals.get("self") is turn
+    return frame.f_code.co_name in EXITS and _variables_of(frame).get("self") is turn
 
 
 def has_left(frame: FrameType, turn: object) -> bool | None:
     """Tell whether a function has entered this turn by `with … as`, and has left that block. `None`: the
     turn is in none of its variables."""
-    code, variables = frame.f_code, frame.f_locals
+    code, variables = frame.f_code, _variables_of(frame)
     names = [name for name, value in variables.items() if value is turn]
-    if isinstance(variables, dict) and code.co_flags & inspect.CO_OPTIMIZED:
+    if COPIES and code.co_flags & inspect.CO_OPTIMIZED:
         for name in names:
-            del variables[name]  # up to Python 3.12 a copy, which the frame would keep
+            kept = stand_still(partial(getattr, frame, "f_locals"))
+            kept.pop(name, None)  # or the frame would keep the turn
     for name in names:
         if not _is_outside(code, frame.f_lasti, name):
             return False
     return True if names else None
 
 
+def _variables_of(frame: FrameType) -> dict[str, Any]:
+    """The variables of a function, which may run on another thread. Others may look at it, too, and
+    `f_locals` gives all of them the same dict up to Python 3.12: this is a copy, made as they are."""
+    return stand_still(partial(next, map(dict, map(getattr, (frame,), ("f_locals",)))))
+
+
 def _frame_of(holder: Any) -> FrameType | None:
     """The frame of a generator or coroutine, if it is one."""
     for kind in ("gi_frame", "cr_frame", "ag_frame"):
-        frame: Any = getattr(holder, kind, None) if hasattr(holder.__class__, kind) else None
+        if not hasattr(holder.__class__, kind):
+            continue
+        frame: Any = stand_still(partial(getattr, holder, kind, None))
         if isinstance(frame, FrameType):
             return frame
     return None
@@ -113,11 +128,14 @@ def _running() -> Iterator[FrameType]:
     here: FrameType | None = sys._getframe()
     while here is not None and here.f_globals.get("__name__") in LOOKING:
         here = here.f_back
-    innermost: dict[int, FrameType | None] = {**sys._current_frames(), threading.get_ident(): here}
+    innermost: dict[int, FrameType | None] = {
+        **stand_still(sys._current_frames),
+        threading.get_ident(): here,
+    }
     for frame in innermost.values():
         while frame is not None:
             yield frame
-            frame = frame.f_back
+            frame = stand_still(partial(getattr, frame, "f_back"))
 
 
 def _is_outside(code: CodeType, at: int, name: str) -> bool:

@@ -36,6 +36,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from greenroom.actors.runtime._stillness import stand_still
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session.blocks import has_left, is_exit, nobody_can_end
 
@@ -174,7 +175,9 @@ def was_left(name: Any, *, search: bool = False) -> bool:
     turn = block()
     if turn is None:
         return True
-    handled: list[Any] = list(sys._current_exceptions().values())  # up to Python 3.11, of `exc_info`
+    handled: list[Any] = list(
+        stand_still(sys._current_exceptions).values()
+    )  # up to Python 3.11, of `exc_info`
     for one in handled:
         for frame in _ended(one[1] if isinstance(one, tuple) else one, turn):
             if is_exit(frame, turn):
