@@ -70,8 +70,8 @@ class Hand(Generic[E]):
         self.entries: list[E] = []
         self.extra: Any = None
         """What the scribe adds."""
-        self.since = 0.0
-        """When it was taken."""
+        self.since: float | None = None
+        """When its write began."""
         self.results: Any = None
         self.error: BaseException | None = None
         self.settled: dict[str, str] = {}
@@ -183,7 +183,6 @@ class Pen(Generic[E]):
     def _take(self, hand: Hand[E]) -> None:
         line = self.line
         count = self._scribe.choose(hand, len(line))
-        hand.since = self._runtime.clock()
         # No call between these two: see `_strikes`.
         hand.entries = line[:count]
         del line[:count]
@@ -210,8 +209,7 @@ class Pen(Generic[E]):
     def _write(self, hand: Hand[E]) -> bool:
         """Write what is in hand. Whether the baton is let go: else somebody else sees to that."""
         runtime = self._runtime
-        if hand.settled:
-            return False
+        hand.since = runtime.clock()
         try:
             hand.results = self._scribe.write(hand)
         except BaseException as error:
@@ -267,7 +265,8 @@ class Pen(Generic[E]):
         hand, timeout = self._baton.get(HOLDER), self.timeout
         if hand is None or not hand.here or timeout is None:
             return
-        left = hand.since + timeout - self._runtime.clock()
+        # Without a beginning, its writer has yet to take what is on the line, and has only the baton.
+        left = timeout if hand.since is None else hand.since + timeout - self._runtime.clock()
         if left <= 0:
             msg = f"{self._lane} was still written after {timeout} seconds. It may still happen"
             self._give_up(hand, WorkTimedOut(msg))

@@ -269,6 +269,19 @@ def test_a_writer_is_watched_from_when_it_took_what_it_writes(desk: Desk) -> Non
     join_all([writer])
 
 
+def test_who_has_only_just_taken_the_pen_is_not_given_up(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. it takes the baton  2. the timer of the one before looks  3. it takes what is on the line"""
+    desk.pen.timeout = STUCK
+    desk.clock.advance(2 * STUCK)
+    monkeypatch.setattr(desk.runtime, "let_others_run", desk.pen.look_at_writer)
+
+    desk.write_here("a")
+
+    assert (desk.book.told, desk.book.failed, desk.book.back) == (["a!"], [], [])
+
+
 def test_a_worker_that_is_stuck_is_given_up_and_others_are_written(desk: Desk) -> None:
     gate = desk.gate(1)
     desk.pen.timeout = STUCK
