@@ -18,6 +18,10 @@ another worker, which is the same thread if more is on the line.
 
 **A write that does not come back** is given up: the timer of its worker does that, or that of
 `write_here()`. Whoever puts its name into `Hand.settled` first settles it, the writer or who gives up.
+The scribe hears of both, whichever is first:
+
+    who gives up:  1. settles it   2. `end()`             3. looks whether it has come back: `came_back()`
+    the writer:    1. cannot settle it                    2. notes that, and calls `came_back()`
 
 **A strike** (`_strikes`) ends the write of a thread that writes here, and the rescuer goes on. If
 nobody has settled what was in hand, it goes back on the line, and a worker writes it again: so what is
@@ -54,6 +58,7 @@ class Hand(Generic[E]):
     """What the holder of a pen has in hand. It is the token of the baton, too."""
 
     __slots__ = (
+        "back",
         "ended",
         "entries",
         "error",
@@ -75,6 +80,8 @@ class Hand(Generic[E]):
         self.results: Any = None
         self.error: BaseException | None = None
         self.settled: dict[str, str] = {}
+        self.back = False
+        """It has come back after it was given up."""
         self.ended = False
         """Everybody was told, or nobody is to be."""
 
@@ -219,7 +226,7 @@ class Pen(Generic[E]):
         if hand.here:
             runtime.let_others_run()
         if not hand.settle(WRITER):
-            runtime.rescuer.elsewhere(functools.partial(self._scribe.came_back, hand))
+            runtime.rescuer.elsewhere(functools.partial(self._came_back, hand))
             return False
         if hand.error is None and self._scribe.tell(hand):
             hand.ended = True
@@ -235,15 +242,22 @@ class Pen(Generic[E]):
         if not hand.ended:
             hand.ended = True
             self._scribe.end(hand)
+            if hand.back:
+                self._scribe.came_back(hand)
         if self._baton.get(HOLDER) is hand:
             self._baton.clear()
         if self._wanted():
             self.have_written()
 
+    def _came_back(self, hand: Hand[E]) -> None:
+        """What was given up has come to an end."""
+        hand.back = True
+        self._scribe.came_back(hand)
+
     def _rescue(self, hand: Hand[E]) -> None:
         """A strike came while this was in hand, or was to be."""
         if hand.given_up:
-            self._scribe.came_back(hand)
+            self._came_back(hand)
             return
         if hand.settle(OTHERS):
             hand.ended = True

@@ -28,6 +28,9 @@ class Book:
         self.told: list[str] = []
         self.failed: list[tuple[str, BaseException]] = []
         self.back: list[str] = []
+        self.hanging: list[str] = []
+        self.gives_up: Callable[[], object] = int
+        """What is called when a write is given up, before that is noted."""
         self.put_down_again: list[list[str]] = []
         self.interrupts = 0
         self.writing = 0
@@ -66,9 +69,13 @@ class Book:
             self.told += hand.results or ()
         else:
             self.failed += [(entry, hand.error) for entry in hand.entries]
+        if hand.given_up:
+            self.gives_up()
+            self.hanging += hand.entries
 
     def came_back(self, hand: Hand[str]) -> None:
         self.back += hand.entries
+        self.hanging = [entry for entry in self.hanging if entry not in hand.entries]
 
     def interrupt(self) -> None:
         self.interrupts += 1
@@ -247,7 +254,26 @@ def test_who_writes_here_is_interrupted_after_half_the_time_and_given_up_after_a
     gate.open()
     join_all([writer])
     until(lambda: desk.book.back == ["a"], "the return")
+    assert desk.book.hanging == []
     assert desk.book.told == ["b!"]
+
+
+def test_what_comes_back_while_it_is_given_up_does_not_hang(desk: Desk) -> None:
+    gate = desk.gate(1)
+    desk.pen.timeout = STUCK
+    writer = in_thread(lambda: desk.write_here("a"))
+    gate.wait_reached()
+
+    def come_back() -> None:
+        gate.open()
+        until(lambda: desk.book.back == ["a"], "the return")
+
+    desk.book.gives_up = come_back
+    desk.clock.advance(STUCK + 0.1)
+    join_all([writer])
+
+    assert [entry for entry, _ in desk.book.failed] == ["a"]
+    assert desk.book.hanging == []
 
 
 def test_a_writer_is_watched_from_when_it_took_what_it_writes(desk: Desk) -> None:
