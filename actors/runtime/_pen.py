@@ -26,7 +26,8 @@ The scribe hears of both, whichever is first:
 **A strike** (`_strikes`) ends the write of a thread that writes here, and the rescuer goes on. If
 nobody has settled what was in hand, it goes back on the line, and a worker writes it again: so what is
 written must bear being written twice. If the writer has, everybody is told once more. If it was given
-up, it only has come back."""
+up, it only has come back. What a worker was given goes back only if no worker has begun with it, and
+none begins then: of the worker and the rescuer one wins that (`Hand.begin()`)."""
 
 from __future__ import annotations
 
@@ -58,6 +59,7 @@ class Hand(Generic[E]):
     """What the holder of a pen has in hand. It is the token of the baton, too."""
 
     __slots__ = (
+        "_to_begin",
         "back",
         "ended",
         "entries",
@@ -82,8 +84,17 @@ class Hand(Generic[E]):
         self.settled: dict[str, str] = {}
         self.back = False
         """It has come back after it was given up."""
+        self._to_begin = [None]
         self.ended = False
         """Everybody was told, or nobody is to be."""
+
+    def begin(self) -> bool:
+        """Win the right to write it, or to put it back: the first who asks."""
+        try:
+            self._to_begin.pop()
+        except IndexError:
+            return False
+        return True
 
     def settle(self, who: str) -> bool:
         """Whether this one settles it: the first who asks, each time."""
@@ -195,18 +206,20 @@ class Pen(Generic[E]):
         del line[:count]
 
     def _give_to_worker(self, hand: Hand[E]) -> None:
+        runtime, lane = self._runtime, self._lane
+        work = runtime.create_future(f"{lane} to be written")
+        # Before it is submitted: behind that, a strike could come in between.
+        work.on_done(functools.partial(self._look_at_work, hand))
         try:
-            work = self._runtime.submit(
-                self._write_on_worker, hand, timeout=self.timeout, name=self._lane, lane=self._lane
+            runtime.submit(
+                self._write_on_worker, hand, timeout=self.timeout, name=lane, lane=lane, future=work
             )
         except RuntimeClosed as error:
             self._give_up(hand, error)
-        else:
-            work.on_done(functools.partial(self._look_at_work, hand))
 
     def _write_on_worker(self, hand: Hand[E]) -> None:
         thread = LOCAL.state
-        if self._write(hand) and self._wanted():
+        if hand.begin() and self._write(hand) and self._wanted():
             thread.finishing = True
             try:
                 self.have_written()
@@ -256,6 +269,8 @@ class Pen(Generic[E]):
 
     def _rescue(self, hand: Hand[E]) -> None:
         """A strike came while this was in hand, or was to be."""
+        if not hand.here and not hand.begin():
+            return  # a worker has it
         if hand.given_up:
             self._came_back(hand)
             return

@@ -184,17 +184,18 @@ class Runtime:
         loop: asyncio.AbstractEventLoop | None = None,
         lane: str = "worker",
         most: int | None = None,
+        future: Future[Any] | None = None,
     ) -> Future[Any]:
         """Do slow work: a function on a worker thread, an async one on `loop` or our own event loop.
 
         Each lane has workers of its own: what is slow in one delays nothing in another. `most` is how
         many it may have, when it is first named. The caller's context variables go along. After
         `timeout` seconds the future gets `WorkTimedOut` and the worker is written off. In an actor,
-        `pipe_to_self()` turns the outcome into a message.
+        `pipe_to_self()` turns the outcome into a message. `future` is one that has its callbacks already.
         """
         self._refuse_when_closed()
         check_seconds("timeout", timeout)
-        future: Future[Any] = Future()
+        future = future or Future()
         name = name or name_of(call)
         if is_async(call):
             work = Work(functools.partial(call, *args), future, name, timeout)

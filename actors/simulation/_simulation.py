@@ -173,12 +173,13 @@ class Simulation(Runtime):
         loop: asyncio.AbstractEventLoop | None = None,
         lane: str = "worker",
         most: int | None = None,
+        future: Future[Any] | None = None,
     ) -> Future[Any]:
         """Do slow work: the call is made after a random, virtual time. An async one becomes a task."""
         self._refuse_when_closed()
         check_seconds("timeout", timeout)
         name = name or name_of(call)
-        future: SimulatedFuture[Any] = SimulatedFuture(self, self._who_runs(), f"work {name}")
+        future = future or self.create_future(f"work {name}")
         work = Work(functools.partial(call, *args), future, name, timeout)
         takes = self.random.uniform(*self._work_time)
         self.call_later(takes, self._finish, work)

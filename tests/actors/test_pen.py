@@ -110,6 +110,24 @@ class Desk:
     def wait_told(self, count: int) -> None:
         until(lambda: len(self.book.told) >= count, f"{count} answers")
 
+    def wait_for_rescuer(self) -> None:
+        """Wait until it has done what it was given so far."""
+        done = threading.Event()
+        self.runtime.rescuer.put((done.set,))
+        assert done.wait(PATIENCE)
+
+    def strike_behind_submit(self, monkeypatch: pytest.MonkeyPatch, wait: Callable[[], object]) -> None:
+        """Have the next thread that submits a write struck when it has, and has waited for this."""
+        submit = self.runtime.submit
+
+        def struck(*args: Any, **options: Any) -> Any:
+            monkeypatch.undo()
+            submit(*args, **options)
+            wait()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(self.runtime, "submit", struck)
+
     def close(self) -> None:
         for gate in self.gates:
             gate.open()
@@ -228,6 +246,54 @@ def test_what_a_strike_ends_is_written_again_by_a_worker(desk: Desk, strike: Bas
     assert here() not in desk.book.threads[1:]
     desk.write_here("c")
     assert desk.book.told == ["a!", "b!", "c!"]
+
+
+def test_what_a_worker_writes_is_not_put_back_when_who_gave_it_to_the_worker_is_struck(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two would write it at once."""
+    gate = desk.gate(1)
+    desk.strike_behind_submit(monkeypatch, gate.wait_reached)
+    with pytest.raises(KeyboardInterrupt):
+        desk.have_written("a")
+    desk.wait_for_rescuer()
+    desk.have_written("b")
+
+    assert desk.book.written == [["a"]]
+    gate.open()
+    desk.wait_told(2)
+    assert desk.book.written == [["a"], ["b"]]
+
+
+def test_what_a_worker_writes_is_given_up_also_if_who_gave_it_to_the_worker_was_struck(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = desk.gate(1)
+    desk.pen.timeout = STUCK
+    desk.strike_behind_submit(monkeypatch, gate.wait_reached)
+    with pytest.raises(KeyboardInterrupt):
+        desk.have_written("a")
+    desk.clock.advance(STUCK + 0.1)
+    assert [entry for entry, _ in desk.book.failed] == ["a"]
+
+
+def test_what_no_worker_has_begun_is_put_back_and_written_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = Gate()
+    desk.gates.append(busy)
+    desk.runtime.submit(busy.wait, lane="desk", most=1)
+    busy.wait_reached()
+    desk.strike_behind_submit(monkeypatch, int)
+    with pytest.raises(KeyboardInterrupt):
+        desk.have_written("a")
+    desk.wait_for_rescuer()
+    assert desk.book.put_down_again == [["a"]]
+    busy.open()
+    desk.wait_told(1)
+    desk.have_written("b")
+    desk.wait_told(2)
+    assert desk.book.written == [["a"], ["b"]]
 
 
 def test_who_writes_here_is_interrupted_after_half_the_time_and_given_up_after_all_of_it(
