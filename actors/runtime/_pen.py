@@ -215,7 +215,7 @@ class Pen(Generic[E]):
                 self._write_on_worker, hand, timeout=self.timeout, name=lane, lane=lane, future=work
             )
         except RuntimeClosed as error:
-            self._give_up(hand, error)
+            runtime.rescuer.elsewhere(functools.partial(self._close, hand, error))
 
     def _write_on_worker(self, hand: Hand[E]) -> None:
         thread = LOCAL.state
@@ -266,6 +266,13 @@ class Pen(Generic[E]):
         """What was given up has come to an end."""
         hand.back = True
         self._scribe.came_back(hand)
+
+    def _close(self, hand: Hand[E], error: RuntimeClosed) -> None:
+        """No worker takes it any more, nor what else is on the line."""
+        count = len(self.line)
+        hand.entries += self.line[:count]
+        del self.line[:count]
+        self._give_up(hand, error)
 
     def _rescue(self, hand: Hand[E]) -> None:
         """A strike came while this was in hand, or was to be."""

@@ -401,8 +401,10 @@ def test_without_a_timeout_nobody_is_given_up(desk: Desk) -> None:
     assert desk.book.told == ["a!"]
 
 
-def test_what_no_worker_takes_any_more_fails(desk: Desk) -> None:
+def test_what_no_worker_takes_any_more_fails_however_much_it_is(desk: Desk) -> None:
     desk.runtime.close(timeout=2.0)
-    desk.have_written("a")
-    [(entry, error)] = desk.book.failed
-    assert (entry, type(error)) == ("a", RuntimeClosed)
+    desk.book.at_once = 1
+    entries = [str(number) for number in range(2_000)]
+    desk.have_written(*entries)
+    assert [entry for entry, _ in desk.book.failed] == entries
+    assert {type(error) for _, error in desk.book.failed} == {RuntimeClosed}
