@@ -18,9 +18,10 @@ Nothing is connected to before the first use.
 from __future__ import annotations
 
 import select
+import socket
 import sqlite3
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
@@ -28,6 +29,9 @@ from sqlalchemy.pool import NullPool
 from greenroom.store._errors import StoreUnavailable
 from greenroom.store._pool import Pool
 from greenroom.store._url import is_memory
+
+if TYPE_CHECKING:
+    from sqlalchemy.pool import PoolProxiedConnection
 
 __all__ = ["Pools", "connect", "use_write_ahead_log"]
 
@@ -49,9 +53,11 @@ def connect(url: sa.URL) -> Pools:
     if url.drivername == "sqlite":
         writer = _sqlite(url, 1)
         return writer, writer if is_memory(url) else _sqlite(url, 8), writer, writer
-    writer = _postgresql(url, PATIENCE)
+    # One engine: each looks at the server when it first connects, and nothing would end that.
+    engine = _postgresql(url)
     # To change what a connection waits for takes a round trip: so there is one for each.
-    return writer, writer, _postgresql(url, LEDGER_PATIENCE), _postgresql(url, LEDGER_PATIENCE)
+    writer = _pool(engine, PATIENCE)
+    return writer, writer, _pool(engine, LEDGER_PATIENCE), _pool(engine, LEDGER_PATIENCE)
 
 
 # SQLite
@@ -69,7 +75,20 @@ def _sqlite(url: sa.URL, size: int) -> Pool:
         paramstyle="named",  # as PostgreSQL's driver has them
         connect_args={"isolation_level": None, "timeout": PATIENCE, "check_same_thread": False},
     )
-    return Pool(engine, size, first="PRAGMA foreign_keys = ON", patience=PATIENCE)
+    return Pool(
+        engine,
+        size,
+        first=_use_foreign_keys,
+        patience=PATIENCE,
+        plug=lambda driver: driver,
+        # It would hit the next who uses this connection: a database in memory is never closed.
+        interrupt=bool if is_memory(url) else lambda driver: driver.interrupt(),
+    )
+
+
+def _use_foreign_keys(connection: PoolProxiedConnection) -> None:
+    driver: Any = connection.dbapi_connection
+    driver.execute("PRAGMA foreign_keys = ON")
 
 
 def use_write_ahead_log(raw: Any) -> None:
@@ -95,15 +114,15 @@ def use_write_ahead_log(raw: Any) -> None:
 # PostgreSQL
 
 
-def _postgresql(url: sa.URL, lock_patience: float) -> Pool:
-    arguments = {
+def _postgresql(url: sa.URL) -> sa.Engine:
+    arguments: dict[str, Any] = {
         "autocommit": True,
         "connect_timeout": int(PATIENCE),
         "client_encoding": "utf8",
         "fallback_application_name": "greenroom",
     }
     try:
-        engine = sa.create_engine(
+        return sa.create_engine(
             url,
             poolclass=NullPool,
             hide_parameters=True,
@@ -113,10 +132,31 @@ def _postgresql(url: sa.URL, lock_patience: float) -> Pool:
         raise ModuleNotFoundError(
             "a store in PostgreSQL needs psycopg: pip install 'greenroom[postgres]'", name="psycopg"
         ) from error
-    first = (
+
+
+def _pool(engine: sa.Engine, lock_patience: float) -> Pool:
+    begin = (
         f"SET statement_timeout = {PATIENCE * 1000:.0f}; SET lock_timeout = {lock_patience * 1000:.0f}"
     )
-    return Pool(engine, 16, first=first, patience=PATIENCE, check=_ping_if_heard_of)
+
+    def first(connection: PoolProxiedConnection) -> None:
+        driver: Any = connection.dbapi_connection
+        driver.execute(begin)
+
+    return Pool(
+        engine,
+        16,
+        first=first,
+        patience=PATIENCE,
+        plug=_socket_of,
+        interrupt=lambda plug: plug.shutdown(socket.SHUT_RDWR),
+        check=_ping_if_heard_of,
+    )
+
+
+def _socket_of(driver: Any) -> socket.socket:
+    """A copy: the driver may close its own at any time, and another file be opened under that number."""
+    return socket.fromfd(driver.pgconn.socket, socket.AF_INET, socket.SOCK_STREAM)
 
 
 def _ping_if_heard_of(driver: Any) -> None:
@@ -126,9 +166,9 @@ def _ping_if_heard_of(driver: Any) -> None:
         driver.execute("SELECT 1")
 
 
-def _is_readable(socket: int) -> bool:
+def _is_readable(file: int) -> bool:
     if not hasattr(select, "poll"):  # Windows, where select() takes any socket
-        return bool(select.select([socket], [], [], 0)[0])
+        return bool(select.select([file], [], [], 0)[0])
     poll = select.poll()
-    poll.register(socket, select.POLLIN)
+    poll.register(file, select.POLLIN)
     return bool(poll.poll(0))

@@ -175,6 +175,7 @@ class Engine:
         work: Callable[[PoolProxiedConnection], T],
         durability: str | None = None,
         pool: Pool | None = None,
+        owner: str | None = None,
     ) -> T:
         """Call within a transaction that writes: committed when it returns, rolled back if it raises."""
         self.check_file()
@@ -185,7 +186,7 @@ class Engine:
             connection.commit()
             return result
 
-        return self.call(pool or self.writer, in_a_transaction)
+        return self.call(pool or self.writer, in_a_transaction, owner)
 
     def write_once(self, work: Callable[[PoolProxiedConnection], T], durability: str | None = None) -> T:
         """Call to run one statement that writes, which is a transaction of its own."""
@@ -223,15 +224,22 @@ class Engine:
             driver.execute("SET LOCAL statement_timeout = 0")
         return sa.Connection(self.reader.engine, connection)
 
-    def call(self, pool: Pool, work: Callable[[PoolProxiedConnection], T]) -> T:
-        """Call with a connection of a pool."""
+    def call(
+        self, pool: Pool, work: Callable[[PoolProxiedConnection], T], owner: str | None = None
+    ) -> T:
+        """Call with a connection of a pool. `interrupt(owner)` has it fail."""
         if Engine.forking:
             Engine.let_fork()
         self.check_open()
         try:
-            return pool.call(work)
+            return pool.call(work, owner)
         except self.errors as error:
             raise self.unavailable(error) from error
+
+    def interrupt(self, owner: str) -> None:
+        """Have the calls of this owner fail. What they do may happen all the same."""
+        for pool in self._pools():
+            pool.interrupt(owner)
 
     @contextmanager
     def lent(self, pool: Pool) -> Iterator[PoolProxiedConnection]:
@@ -287,13 +295,8 @@ class Engine:
         """
         text, defaults = self._compiled.get(statement) or self._compile(statement)
         driver: Any = connection.dbapi_connection
-        try:
-            cursor = driver.execute(text, {**defaults, **values, "clock_shift": self.clock_shift})
-            rows: list[tuple[Any, ...]] = [] if cursor.description is None else cursor.fetchall()
-        except self.errors as error:
-            if self.dialect.is_disconnect(error, driver, None):  # type: ignore[arg-type]  # drivers raise theirs
-                connection.invalidate(error)  # the pool shall not give it to the next one
-            raise
+        cursor = driver.execute(text, {**defaults, **values, "clock_shift": self.clock_shift})
+        rows: list[tuple[Any, ...]] = [] if cursor.description is None else cursor.fetchall()
         return Answer(rows, cursor.rowcount)
 
     def _compile(self, statement: sa.ClauseElement) -> _Compiled:

@@ -11,6 +11,13 @@ when a function is entered, after a call and at a backward jump, and nowhere els
   refers to still keeps its snapshot. It goes back as *doubtful*, and is closed: at once, or by the next
   thread if the stack is too full. A database in memory is its connection, which is only rolled back.
 
+**Interrupts.** Another thread may have a call fail, from when that waits for a place, and hits nobody
+who uses the connection later. Each call has a note, which one of the two takes, in one step:
+
+    who interrupts:  1. takes the note              2. looks what is in `mine`, and interrupts that
+    the call:        1. puts a connection there     2. looks whether its note is there: else it fails
+    at its end:      1. takes its note: if it is gone, the connection goes back as doubtful
+
 `lent()` promises less: a strike on the way into its block or out may run none of our code, and then
 the connection comes back when the exception is forgotten.
 
@@ -58,19 +65,26 @@ class Pool:
         engine: sa.Engine,
         size: int,
         *,
-        first: str,
+        first: Callable[[PoolProxiedConnection], object],
         patience: float,
+        plug: Callable[[Any], Any],
+        interrupt: Callable[[Any], object],
         check: Callable[[Any], object] = bool,
     ) -> None:
-        """`first`: a statement that each connection begins with. `check`: raises the driver's error for
-        a connection that was idle and is broken."""
+        """`first` prepares a new connection. The others get the driver's own: `plug` returns what any
+        thread may use of it, which is closed with it, and `interrupt` has what runs there fail. `check`
+        raises the driver's error if it was idle and is broken."""
         self.engine = engine
         self.closed = False
         self._size, self._first, self._patience, self._check = size, first, patience, check
+        self._plug, self._interrupt = plug, interrupt
         self._is_memory = is_memory(engine.url)
         self._errors = (SQLAlchemyError, engine.dialect.loaded_dbapi.Error)
         self._open: dict[PoolProxiedConnection, Any] = {}
         """All connections, and the driver's own of each: none is garbage before it is closed."""
+        self._plugs: dict[PoolProxiedConnection, Any] = {}
+        self._calls: dict[object, tuple[str | None, list[PoolProxiedConnection]]] = {}
+        """The notes of calls: whose they are, and their connection, when they have one."""
         self._idle: deque[PoolProxiedConnection] = deque()
         self._newest = iter(self._idle.pop, None)
         """What was used last is used next, so that no more are open than are needed."""
@@ -84,20 +98,22 @@ class Pool:
             self._free.put(True)
         self._places = iter(partial(self._free.get, True, self._patience), None)
 
-    def call(self, work: Callable[[PoolProxiedConnection], T]) -> T:
+    def call(self, work: Callable[[PoolProxiedConnection], T], owner: str | None = None) -> T:
         """Call with a connection. What it has not committed is rolled back."""
         waiting, settled = True, False
         mine: list[PoolProxiedConnection] = []
+        note = object()
+        self._calls[note] = owner, mine
         try:
             for _ in self._places:
                 waiting = False
                 try:
                     try:
-                        self._take(mine)
+                        self._take(mine, note)
                         result = work(mine[0])
-                        settled = self._rolled_back(mine)
+                        settled = self._rolled_back(mine) and self._calls.pop(note, None) is not None
                     except (StoreError, *self._errors):  # not a strike: nothing is under way
-                        settled = self._rolled_back(mine)
+                        settled = self._rolled_back(mine) and self._calls.pop(note, None) is not None
                         raise
                     finally:
                         (self._idle if settled else self._doubtful).extend(mine)
@@ -109,6 +125,8 @@ class Pool:
         except queue.Empty:
             if not waiting:
                 raise
+        finally:
+            self._calls.pop(note, None)
         raise AllInUse(
             f"others have used every connection ({self._size}) for {self._patience:g} seconds"
         )
@@ -143,6 +161,14 @@ class Pool:
             f"others have used every connection ({self._size}) for {self._patience:g} seconds"
         )
 
+    def interrupt(self, owner: str) -> None:
+        """Have the calls of this owner fail. What they do may happen all the same."""
+        for note, (whose, mine) in list(self._calls.items()):
+            if whose == owner and self._calls.pop(note, None) is not None:
+                for plug in filter(None, map(self._plugs.get, mine)):
+                    with suppress(OSError, *self._errors):
+                        self._interrupt(plug)
+
     def in_use(self) -> bool:
         """Whether a thread uses a connection, or was struck while it did."""
         return self._free.qsize() < self._size or bool(self._doubtful)
@@ -155,33 +181,40 @@ class Pool:
     def leave_to_parent(self, *, close: bool) -> object:
         """In a forked child: begin anew, with new connections. Returns what is left of the old ones."""
         self._make_places()
+        self._calls = {}
         if self._is_memory:
             return None  # it was copied
-        left, self._open = self._open, {}
-        self._idle.clear()
-        self._doubtful.clear()
+        left, plugs = self._open.copy(), self._plugs.copy()
+        for each in (self._open, self._plugs, self._idle, self._doubtful):
+            each.clear()
         for driver in left.values() if close else ():
             driver.close()
-        return left
+        return left, plugs
 
-    def _take(self, mine: list[PoolProxiedConnection]) -> None:
+    def _take(self, mine: list[PoolProxiedConnection], note: object = None) -> None:
         """Note a connection that nobody uses, or a new one."""
         if self._doubtful:
             self.tidy()
         while not mine:
+            new = False
             try:
                 mine.extend(islice(self._newest, 1))
             except IndexError:  # none is idle
+                new = True
                 mine.append(self.engine.raw_connection())
                 mine[0].detach()
                 driver: Any = mine[0].dbapi_connection
                 self._open[mine[0]] = driver
-                driver.execute(self._first)
-                return
-            try:
-                self._check(mine[0].dbapi_connection)
-            except self._errors:
-                self._close(mine.pop())
+                self._plugs[mine[0]] = self._plug(driver)
+            if note is not None and note not in self._calls:
+                raise self.engine.dialect.loaded_dbapi.OperationalError("interrupted")
+            if new:
+                self._first(mine[0])
+            else:
+                try:
+                    self._check(mine[0].dbapi_connection)
+                except self._errors:
+                    self._close(mine.pop())
 
     def _rolled_back(self, mine: list[PoolProxiedConnection]) -> bool:
         """Roll back. False if the connection is broken, or was given up."""
@@ -216,9 +249,8 @@ class Pool:
         # is not asked: the struck thread may have waited for it in vain.
         rolled_back = self.engine.dialect.name == "sqlite" and self._rolled_back([connection])
         if rolled_back and self._is_memory:
-            driver: Any = connection.dbapi_connection
-            driver.execute(self._first)
             connection.info.clear()
+            self._first(connection)
             self._idle.append(connection)
         else:
             self._close(connection)
@@ -226,7 +258,9 @@ class Pool:
     def _close(self, connection: PoolProxiedConnection) -> None:
         driver: Any = self._open.get(connection) or connection.dbapi_connection
         connection.detach()
-        if driver is not None:
-            with suppress(*self._errors):
-                driver.close()
+        for each in (driver, self._plugs.get(connection)):
+            if each is not None:
+                with suppress(OSError, *self._errors):
+                    each.close()
         self._open.pop(connection, None)
+        self._plugs.pop(connection, None)

@@ -340,9 +340,15 @@ class Store(Maintenance):
             connection.commit()
             ledger._committed()
 
-    def transact(self, work: Callable[[Transaction], object], *, durability: str | None = None) -> None:
+    def transact(
+        self,
+        work: Callable[[Transaction], object],
+        *,
+        owner: str | None = None,
+        durability: str | None = None,
+    ) -> None:
         """The same as a call: a strike within it is at an end when the call is, whoever still handles
-        the exception."""
+        the exception. `owner`: who may interrupt it."""
 
         def run(connection: PoolProxiedConnection) -> Transaction:
             ledger = Transaction(self._engine, connection, self._alive)
@@ -350,7 +356,7 @@ class Store(Maintenance):
             ledger._check()
             return ledger
 
-        self._engine.write(run, durability, self._engine.clerk)._committed()
+        self._engine.write(run, durability, self._engine.clerk, owner)._committed()
 
     def take_all(self, turns: Sequence[Begun], *, owner: str) -> dict[str, LeaseRow]:
         """Take different sessions for turns in a transaction of their own, as `Transaction.take()` does:
@@ -366,9 +372,9 @@ class Store(Maintenance):
         return self._turns.record(turns, owner, durability)
 
     def interrupt(self, owner: str) -> None:
-        """Have a `take_all()` or `record()` of this owner's fail that is running. It may have happened
-        all the same."""
-        self._turns.interrupt(owner)
+        """Have the `take_all()`, `record()` and `transact()` of this owner fail that are running. What
+        they do may have happened all the same."""
+        self._engine.interrupt(owner)
 
     # Rooms that died
 

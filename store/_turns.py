@@ -11,9 +11,7 @@ of anything that came after it: an end that is on the disk has its beginning the
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom.store._ledger import TAKE, lease_row
@@ -79,36 +77,30 @@ WHERE current.key = {_TABLE}.key), {_TABLE}.key)"""
 class Turns:
     """Takes sessions for turns, and records the ends of turns."""
 
-    __slots__ = ("_engine", "_sqlite", "_under_way")
+    __slots__ = ("_engine", "_sqlite")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._sqlite = engine.dialect.name == "sqlite"
-        self._under_way: dict[str, Any] = {}
-        """By owner, the driver's connection on which a statement of theirs is running."""
 
     def take(self, turns: Sequence[Begun], owner: str) -> dict[str, LeaseRow]:
         """The leases of the sessions that exist, and could be had at once."""
         engine = self._engine
 
         def run(connection: PoolProxiedConnection) -> list[tuple[Any, ...]]:
-            several = len(turns) > 1
-            if several and not self._sqlite:
+            if len(turns) > 1 and not self._sqlite:
                 ids, keys = map(list, zip(*turns, strict=True))
                 values = {"ids": ids, "keys": keys, "owner": owner, "shift": engine.clock_shift}
                 driver: Any = connection.dbapi_connection
                 return driver.execute(_POSTGRES_TAKE, values).fetchall()  # type: ignore[no-any-return]
             rows: list[tuple[Any, ...]] = []
-            if several:
-                engine.begin(connection, "normal")
             for session_id, key in turns:
                 values = {"sid": session_id, "a_key": key, "an_owner": owner}
                 rows += engine.run(connection, TAKE, values).rows
-            if several:
-                connection.commit()
             return rows
 
-        rows = self._run(engine.hurried, owner, "normal", run)
+        one = len(turns) == 1 or not self._sqlite
+        rows = self._run(engine.hurried, owner, "normal", run, one=one)
         return {row[0]: lease_row(row, held=True) for row in rows}
 
     def record(self, turns: Sequence[Ended], owner: str, durability: str | None) -> dict[str, int]:
@@ -139,33 +131,20 @@ class Turns:
         owner: str,
         durability: str | None,
         work: Callable[[PoolProxiedConnection], T],
+        *,
+        one: bool = True,
     ) -> T:
+        """`one`: it is one statement."""
         engine = self._engine
 
         def run(connection: PoolProxiedConnection) -> T:
-            engine.make_durable(connection, durability)
-            driver: Any = connection.dbapi_connection
-            self._under_way[owner] = driver
-            try:
+            if one:
+                engine.make_durable(connection, durability)
                 return work(connection)
-            except engine.errors as error:
-                if engine.dialect.is_disconnect(error, driver, None):  # type: ignore[arg-type]  # drivers raise theirs
-                    connection.invalidate(error)
-                raise
-            finally:
-                del self._under_way[owner]
+            engine.begin(connection, durability)
+            result = work(connection)
+            connection.commit()
+            return result
 
         engine.check_file()
-        return engine.call(pool, run)
-
-    def interrupt(self, owner: str) -> None:
-        """Have a statement that is running fail. It may have happened all the same."""
-        driver = self._under_way.get(owner)
-        if driver is None:
-            return
-        with suppress(OSError, *self._engine.errors):
-            if self._sqlite:
-                driver.interrupt()
-            else:  # a server that does not answer would not answer to a request to cancel, either
-                with socket.fromfd(driver.pgconn.socket, socket.AF_INET, socket.SOCK_STREAM) as its:
-                    its.shutdown(socket.SHUT_RDWR)
+        return engine.call(pool, run, owner)

@@ -15,7 +15,7 @@ transactions. Without them, the session remembers it while it lasts.
 
 And some that make it better, where they are there: `take_all(turns, owner=…)` and `record(turns,
 owner=…, durability=…)`, what `take` and `complete` do in the usual case, for several sessions in a
-transaction of their own; `transact(work, durability=…)`, a transaction as a call; `patience`, after how
+transaction of their own; `transact(work, owner=…, durability=…)`, one as a call; `patience`, after how
 many seconds these have failed at the latest, so that the callers of turns may call them, and
 `interrupt(owner)`, which has them fail sooner; `peek(session_id)`, a look at the version that never
 waits; `own_writes(session_id)` and `own_writes_done(session_id)`, how many versions this very object is
@@ -252,14 +252,14 @@ class Bookkeeping:
                     results[at] = self._write(ledger, requests[at])
 
             transact = self._transact or self._transact_in_block
-            transact(write, durability=self._durability)
+            transact(write, owner=self.owner, durability=self._durability)
             for at in rest:
                 request = requests[at]
                 if isinstance(request, EnterStore) and request.home is not None:
                     results[at] = replace(results[at], home=self._read_home(request.home))
         return results
 
-    def _transact_in_block(self, work: Callable[[Any], object], *, durability: str) -> None:
+    def _transact_in_block(self, work: Callable[[Any], object], *, owner: str, durability: str) -> None:
         with self.store.transaction(durability=durability) as ledger:
             work(ledger)
 

@@ -20,8 +20,8 @@ another worker, which is the same thread if more is on the line.
 `write_here()`. Whoever puts its name into `Hand.settled` first settles it, the writer or who gives up.
 The scribe hears of both, whichever is first:
 
-    who gives up:  1. settles it   2. `end()`             3. looks whether it has come back: `came_back()`
-    the writer:    1. cannot settle it                    2. notes that, and calls `came_back()`
+    who gives up:  1. settles it   2. `end()`    3. looks whether it has come back: `came_back()`
+    the writer:    1. cannot settle it           2. notes that, and calls `came_back()`
 
 **A strike** (`_strikes`) ends the write of a thread that writes here, and the rescuer goes on. If
 nobody has settled what was in hand, it goes back on the line, and a worker writes it again: so what is
@@ -303,15 +303,14 @@ class Pen(Generic[E]):
             return
         # Without a beginning, its writer has yet to take what is on the line, and has only the baton.
         left = timeout if hand.since is None else hand.since + timeout - self._runtime.clock()
+        if left <= timeout / 2:
+            self._scribe.interrupt()
         if left <= 0:
             msg = f"{self._lane} was still written after {timeout} seconds. It may still happen"
             self._give_up(hand, WorkTimedOut(msg))
             return
-        if left <= timeout / 2:
-            self._scribe.interrupt()
-        else:
-            left -= timeout / 2
-        self._look_in(left)
+        # What follows in the same write is interrupted, too.
+        self._look_in(min(left, timeout / 8) if left <= timeout / 2 else left - timeout / 2)
 
     def _give_up(self, hand: Hand[E], error: BaseException) -> None:
         if hand.settle(OTHERS):

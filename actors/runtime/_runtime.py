@@ -191,7 +191,7 @@ class Runtime:
         Each lane has workers of its own: what is slow in one delays nothing in another. `most` is how
         many it may have, when it is first named. The caller's context variables go along. After
         `timeout` seconds the future gets `WorkTimedOut` and the worker is written off. In an actor,
-        `pipe_to_self()` turns the outcome into a message. `future` is one that has its callbacks already.
+        `pipe_to_self()` turns the outcome into a message. `future`: one that has its callbacks already.
         """
         self._refuse_when_closed()
         check_seconds("timeout", timeout)

@@ -81,7 +81,7 @@ class Moody:
         if self.deaf:
             raise Away("it was written, and nobody was told")
 
-    def transact(self, work: Any, *, durability: str) -> None:
+    def transact(self, work: Any, *, owner: str, durability: str) -> None:
         with self.transaction(durability) as ledger:
             work(ledger)
 

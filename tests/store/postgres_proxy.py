@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tests.actors.actors import PATIENCE, in_thread, join_all
+from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +47,7 @@ class Proxy:
         self._change = change
         self._flowing = threading.Event()
         self._flowing.set()
+        self._held: tuple[bytes, Gate] | None = None
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._threads: list[threading.Thread] = []
         self._listener = socket.socket(socket.AF_UNIX)
@@ -74,6 +75,19 @@ class Proxy:
         """Pass on what has come, and will."""
         self._flowing.set()
 
+    def hold(self, what: bytes) -> Gate:
+        """Hold the next packet of a client that has this in it, and all behind it on that connection."""
+        gate = Gate()
+        self._held = what, gate
+        return gate
+
+    def _let_pass(self, data: bytes) -> bytes:
+        """What a client has sent."""
+        if self._held is not None and self._held[0] in data:
+            gate, self._held = self._held[1], None
+            gate.wait()
+        return data
+
     def _accept(self) -> None:
         while True:
             try:
@@ -87,7 +101,7 @@ class Proxy:
 
     def _pump(self, client: socket.socket, server: socket.socket) -> None:
         with selectors.DefaultSelector() as selector, client, server:
-            selector.register(client, selectors.EVENT_READ, (client, server, bytes))
+            selector.register(client, selectors.EVENT_READ, (client, server, self._let_pass))
             selector.register(server, selectors.EVENT_READ, (server, client, self._change))
             while True:
                 for key, _ in selector.select():
