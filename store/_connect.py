@@ -33,7 +33,7 @@ from greenroom.store._url import is_memory
 if TYPE_CHECKING:
     from sqlalchemy.pool import PoolProxiedConnection
 
-__all__ = ["Pools", "connect", "use_write_ahead_log"]
+__all__ = ["BACKEND", "Pools", "connect", "use_write_ahead_log"]
 
 PATIENCE = 5.0
 """For how many seconds anything waits: for a connection, for a lock, for a statement."""
@@ -57,7 +57,8 @@ def connect(url: sa.URL) -> Pools:
     engine = _postgresql(url)
     # To change what a connection waits for takes a round trip: so there is one for each.
     writer = _pool(engine, PATIENCE)
-    return writer, writer, _pool(engine, LEDGER_PATIENCE), _pool(engine, LEDGER_PATIENCE)
+    clerk = _pool(engine, LEDGER_PATIENCE, fence=_wait_for_end)
+    return writer, writer, clerk, _pool(engine, LEDGER_PATIENCE, fence=_wait_for_end, beside=clerk)
 
 
 # SQLite
@@ -114,6 +115,16 @@ def use_write_ahead_log(raw: Any) -> None:
 # PostgreSQL
 
 
+BACKEND = "backend"
+"""In the `info` of a connection: the number of the server's process for it, and when that began. Missing
+behind a pooler, where it may be another one for each transaction."""
+
+_BEGIN = """SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid();
+SET statement_timeout = {:.0f}; SET lock_timeout = {:.0f}"""
+_END = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE pid = %s AND backend_start = %s"""
+
+
 def _postgresql(url: sa.URL) -> sa.Engine:
     arguments: dict[str, Any] = {
         "autocommit": True,
@@ -134,14 +145,14 @@ def _postgresql(url: sa.URL) -> sa.Engine:
         ) from error
 
 
-def _pool(engine: sa.Engine, lock_patience: float) -> Pool:
-    begin = (
-        f"SET statement_timeout = {PATIENCE * 1000:.0f}; SET lock_timeout = {lock_patience * 1000:.0f}"
-    )
+def _pool(engine: sa.Engine, lock_patience: float, **options: Any) -> Pool:
+    begin = _BEGIN.format(PATIENCE * 1000, lock_patience * 1000)
 
     def first(connection: PoolProxiedConnection) -> None:
         driver: Any = connection.dbapi_connection
-        driver.execute(begin)
+        backend = driver.execute(begin).fetchone()
+        if backend is not None and backend[0] == driver.info.backend_pid:
+            connection.info[BACKEND] = backend
 
     return Pool(
         engine,
@@ -151,7 +162,19 @@ def _pool(engine: sa.Engine, lock_patience: float) -> Pool:
         plug=_socket_of,
         interrupt=lambda plug: plug.shutdown(socket.SHUT_RDWR),
         check=_ping_if_heard_of,
+        **options,
     )
+
+
+def _wait_for_end(driver: Any, connection: PoolProxiedConnection) -> None:
+    """Have the server end what it does for a connection that was given up."""
+    backend, deadline = connection.info.get(BACKEND), time.monotonic() + LEDGER_PATIENCE
+    while backend is not None and driver.execute(_END, backend).fetchone():
+        if time.monotonic() > deadline:
+            raise StoreUnavailable(
+                "what was asked on a connection that was given up may still happen: try again"
+            )
+        time.sleep(0.005)
 
 
 def _socket_of(driver: Any) -> socket.socket:

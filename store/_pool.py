@@ -18,6 +18,10 @@ who uses the connection later. Each call has a note, which one of the two takes,
     the call:        1. puts a connection there     2. looks whether its note is there: else it fails
     at its end:      1. takes its note: if it is gone, the connection goes back as doubtful
 
+**What may still happen.** A server may still do what it was asked on a doubtful connection. So where
+that matters (`fence`) it stays doubtful until the server has ended it, and no call begins before. It is
+doubtful before its user goes on.
+
 `lent()` promises less: a strike on the way into its block or out may run none of our code, and then
 the connection comes back when the exception is forgotten.
 
@@ -70,14 +74,17 @@ class Pool:
         plug: Callable[[Any], Any],
         interrupt: Callable[[Any], object],
         check: Callable[[Any], object] = bool,
+        fence: Callable[[Any, PoolProxiedConnection], object] | None = None,
+        beside: Pool | None = None,
     ) -> None:
         """`first` prepares a new connection. The others get the driver's own: `plug` returns what any
         thread may use of it, which is closed with it, and `interrupt` has what runs there fail. `check`
-        raises the driver's error if it was idle and is broken."""
+        raises the driver's error if it was idle and is broken. `fence` waits with it for the end of a
+        doubtful one, or raises such an error. `beside`: a pool whose doubtful ones matter here, too."""
         self.engine = engine
         self.closed = False
         self._size, self._first, self._patience, self._check = size, first, patience, check
-        self._plug, self._interrupt = plug, interrupt
+        self._plug, self._interrupt, self._fence = plug, interrupt, fence
         self._is_memory = is_memory(engine.url)
         self._errors = (SQLAlchemyError, engine.dialect.loaded_dbapi.Error)
         self._open: dict[PoolProxiedConnection, Any] = {}
@@ -89,6 +96,8 @@ class Pool:
         self._newest = iter(self._idle.pop, None)
         """What was used last is used next, so that no more are open than are needed."""
         self._doubtful: deque[PoolProxiedConnection] = deque()
+        if beside is not None:
+            self._open, self._plugs, self._doubtful = beside._open, beside._plugs, beside._doubtful
         self._make_places()
 
     def _make_places(self) -> None:
@@ -215,6 +224,12 @@ class Pool:
                     self._check(mine[0].dbapi_connection)
                 except self._errors:
                     self._close(mine.pop())
+        if self._doubtful and self._fence is not None:
+            for doubtful in self._doubtful.copy():
+                self._close(doubtful)
+                self._fence(mine[0].dbapi_connection, doubtful)
+                with suppress(ValueError):  # another thread was quicker
+                    self._doubtful.remove(doubtful)
 
     def _rolled_back(self, mine: list[PoolProxiedConnection]) -> bool:
         """Roll back. False if the connection is broken, or was given up."""
@@ -230,6 +245,17 @@ class Pool:
 
     def tidy(self) -> None:
         """Close doubtful connections and more idle ones than are kept. A closed pool keeps none."""
+        if self._fence is not None:
+            for connection in self._doubtful.copy():
+                self._close(connection)
+        else:
+            self._make_all_good()
+        # Only now: 1. a thread finds us open  2. another closes us  3. the first gives its own back.
+        with suppress(IndexError):
+            while len(self._idle) > (0 if self.closed else MOST_IDLE):
+                self._close(self._idle.popleft())
+
+    def _make_all_good(self) -> None:
         with suppress(IndexError):  # that was the last
             for connection in iter(self._doubtful.pop, None):
                 try:
@@ -237,10 +263,6 @@ class Pool:
                 except BaseException:
                     self._doubtful.append(connection)
                     raise
-        # Only now: 1. a thread finds us open  2. another closes us  3. the first gives its own back.
-        with suppress(IndexError):
-            while len(self._idle) > (0 if self.closed else MOST_IDLE):
-                self._close(self._idle.popleft())
 
     def _make_good(self, connection: Any) -> None:
         if connection.dbapi_connection is None:  # SQLAlchemy gives up what it was struck with

@@ -5,6 +5,19 @@ They do what `Transaction.take()` and `Transaction.complete()` do in the usual c
 they cannot have. One row is given as values, which both databases are quickest with. Several come to
 SQLite as JSON (those that begin: one after the other, in a transaction), to PostgreSQL as arrays.
 
+A statement whose answer never came may happen late, and a later one knows nothing of it: owner and epoch
+are the same.
+
+    1. the end of a turn is on its way to PostgreSQL, and its connection breaks, or is given up
+    2. it is written again on another connection, and the next turn begins, under the same epoch
+    3. what was on its way arrives, and gives back the session of a running turn
+
+So the next statement on the ledger first ends the server's process for that connection, and waits until
+it is gone (`_connect`, `_pool`): then it has happened, or can not happen any more. The process is named
+by its number and when it began, or another might be hit that has the same number. Behind a pooler nobody
+knows it. There, each statement is in a transaction, which is rolled back with its connection, or keeps
+the row locked until it has happened. With SQLite nothing is on its way.
+
 A beginning does not wait for the disk. If it is lost together with what came after it, nobody was told
 of anything that came after it: an end that is on the disk has its beginning there, too."""
 
@@ -14,6 +27,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from greenroom.store._connect import BACKEND
 from greenroom.store._ledger import TAKE, lease_row
 from greenroom.store._tables import CLOCK, conversations, sessions
 
@@ -138,7 +152,7 @@ class Turns:
         engine = self._engine
 
         def run(connection: PoolProxiedConnection) -> T:
-            if one:
+            if one and (self._sqlite or BACKEND in connection.info):
                 engine.make_durable(connection, durability)
                 return work(connection)
             engine.begin(connection, durability)
