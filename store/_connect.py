@@ -6,7 +6,7 @@ that they and the writer never wait for each other. A database in memory is its 
 and everybody queues for that.
 
 PostgreSQL: connecting, waiting for a lock and any statement end after 5 seconds, waiting for a row of
-the ledger after a quarter of one. A connection that the server has dropped is noticed when it is next
+the ledger after a quarter of one. A network that is silent is noticed some seconds later. A connection that the server has dropped is noticed when it is next
 taken from the pool, and replaced.
 
 The drivers begin no transaction by themselves, `_engine` does. A single
@@ -131,8 +131,15 @@ def _postgresql(url: sa.URL) -> sa.Engine:
         "connect_timeout": int(PATIENCE),
         "client_encoding": "utf8",
         "fallback_application_name": "greenroom",
+        "keepalives_idle": int(PATIENCE),
+        "keepalives_interval": 1,
+        "keepalives_count": 3,
     }
     try:
+        from psycopg import pq
+
+        if pq.version() >= 120_000:
+            arguments["tcp_user_timeout"] = int(PATIENCE * 1000)
         return sa.create_engine(
             url,
             poolclass=NullPool,

@@ -132,6 +132,20 @@ def test_who_comes_later_on_the_same_connection_is_not_hit(
 
 
 @pytest.mark.postgres
+def test_a_network_that_loses_what_is_sent_or_the_answer_is_noticed(postgres_url: str) -> None:
+    """H5: nobody interrupts a worker."""
+
+    def look(connection: Any) -> dict[str, str]:
+        found: dict[str, str] = connection.dbapi_connection.info.get_parameters()
+        return found
+
+    with open_store(f"{postgres_url}&keepalives_count=7") as store:
+        found = store._engine.call(store._engine.clerk, look)
+    assert (found["keepalives_idle"], found["tcp_user_timeout"]) == ("5", "5000")
+    assert found["keepalives_count"] == "7"  # as its user wants
+
+
+@pytest.mark.postgres
 def test_one_owner_may_have_several_calls_under_way(postgres_url: str) -> None:
     with open_store(postgres_url) as store:
         gates = [Gate(), Gate()]
