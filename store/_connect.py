@@ -6,8 +6,8 @@ that they and the writer never wait for each other. A database in memory is its 
 and everybody queues for that.
 
 PostgreSQL: connecting, waiting for a lock and any statement end after 5 seconds, waiting for a row of
-the ledger after a quarter of one. A network that is silent is noticed some seconds later. A connection that the server has dropped is noticed when it is next
-taken from the pool, and replaced.
+the ledger after a quarter of one. A silent network is noticed some seconds later. A connection that the
+server has dropped is noticed when it is next taken from the pool, and replaced.
 
 The drivers begin no transaction by themselves, `_engine` does. A single
 statement that reads needs none, which saves two round trips to a server.

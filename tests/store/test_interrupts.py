@@ -149,9 +149,11 @@ def test_a_network_that_loses_what_is_sent_or_the_answer_is_noticed(postgres_url
 def test_one_owner_may_have_several_calls_under_way(postgres_url: str) -> None:
     with open_store(postgres_url) as store:
         gates = [Gate(), Gate()]
-        calls = [
-            Outcome(lambda gate=gate: store.transact(lambda _: gate.wait(), owner=A)) for gate in gates
-        ]  # type: ignore[misc]
+
+        def stop_at(gate: Gate) -> Outcome:
+            return Outcome(lambda: store.transact(lambda _: gate.wait(), owner=A))
+
+        calls = [stop_at(gate) for gate in gates]
         for gate in gates:
             gate.wait_reached()
         gates[0].open()
