@@ -41,7 +41,14 @@ from greenroom.actors.session import _agents as agents
 from greenroom.actors.session import _callers as callers
 from greenroom.actors.session import _commits as commits
 from greenroom.actors.session._session_state import NOBODY, Answer, SessionState
-from greenroom.actors.session.holding import held_around, is_lost, names_of, was_left, watch
+from greenroom.actors.session.holding import (
+    held_around,
+    is_lost,
+    is_watched,
+    names_of,
+    was_left,
+    watch,
+)
 from greenroom.actors.session.machine import Mode, Place, SessionMachine
 from greenroom.actors.session.machine import effects as effects_of
 from greenroom.actors.session.machine.effects import HIT, RESTED, Refusal
@@ -601,7 +608,7 @@ class Session(Actor):
             else:
                 # Behind what waits here: its end may be there, told before the turn became garbage.
                 self.actor_ref.tell(WithdrawTurn(turn=turn))
-        elif state.watch is None:
+        elif not is_watched(state.watch, turn):
             # `put` gets the weak reference as well, and takes it for a flag that it ignores: nothing but
             # a C function may be called from wherever a turn becomes garbage.
             check = functools.partial(self.runtime.rescuer.put, (_check, self.actor_inbox))

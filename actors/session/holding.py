@@ -57,6 +57,7 @@ __all__ = [
     "hold_here",
     "innermost",
     "is_lost",
+    "is_watched",
     "names_in",
     "names_of",
     "was_left",
@@ -164,6 +165,13 @@ def watch(name: Any, call: Callable[[Any], object]) -> object:
     block = _block(name)
     turn = None if block is None else block()
     return None if turn is None else weakref.ref(turn, call)
+
+
+def is_watched(watched: Any, name: Any) -> bool:
+    """Tell whether this is a watch on the turn of this name, and not on one before it."""
+    block = _block(name)
+    turn = None if block is None else block()
+    return turn is not None and watched is not None and watched() is turn
 
 
 def was_left(name: Any, *, search: bool = False) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -13,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import SessionBusy
+from greenroom import SessionBusy, TurnTimeout
 from greenroom.actors.session.slow_work import SlowWork
 from tests.actors.actors import PATIENCE, Gate, in_thread, join_all
-from tests.room.agents import AsyncAgent, Cast, take_turn
+from tests.room.agents import AsyncAgent, Cast, take_turn, touch
+from tests.room.agents import until as until_so
 from tests.room.test_async import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
+    from pathlib import Path
 
     from greenroom import Turn
 
@@ -57,6 +60,29 @@ def test_a_turn_whose_helper_raises_goes_on_while_that_is_handled(cast: Cast) ->
     gate.open()
     join_all([one, other])
     assert order == ["the first ends", "the second begins"]
+
+
+@pytest.mark.parametrize("with_store", [False, True])
+def test_a_turn_that_was_left_is_noticed_behind_one_that_others_gave_up_waiting_for(
+    cast: Cast, tmp_path: Path, with_store: bool
+) -> None:
+    """K1: what is watched is the turn that runs, and not one before it."""
+    room = cast.room(store=f"sqlite:///{tmp_path}/greenroom.db" if with_store else None)
+    touch(room, "a", "a", "a")
+
+    def wait_in_vain() -> None:
+        with pytest.raises(TurnTimeout):
+            take_turn(room, "a", timeout=0.01)
+
+    with room.turn("a"):
+        join_all([in_thread(wait_in_vain)])
+    left: list[Turn] = []
+    join_all([in_thread(lambda: left.append(room.turn("a").__enter__()))])
+    waiting = in_thread(lambda: take_turn(room, "a"))
+    until_so(lambda: room.stats().waiting, "a turn that waits")
+    left.clear()
+    gc.collect()
+    join_all([waiting])
 
 
 def test_a_nested_turn_is_refused_whatever_else_refers_to_the_outer_one(cast: Cast) -> None:
