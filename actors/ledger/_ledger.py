@@ -132,7 +132,7 @@ class LedgerState:
     """Who waits for the end of a turn to be recorded."""
 
     recording: ToWrite | None = None
-    """What the caller of the last turn has the store told, if that caller does so itself."""
+    """What the caller of the turn that ends has the store told, if that caller does so itself."""
 
     renewers: tuple[Reply, ...] = ()
     """Who waits for the next conversation to be current."""
@@ -387,6 +387,7 @@ class Ledger:
         token = account.generation
         if not machine.recorded_now(request.turn, request.session_id, token, account.epoch):
             return None
+        self._known.recording = None
         return token
 
     def record(self, effect: effects_of.Record) -> Effects:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -194,6 +196,20 @@ def advance_until(clock: ManualClock, condition: Callable[[], object], what: str
         return condition()
 
     until(later, what)
+
+
+def test_nothing_of_a_turn_is_kept_when_it_is_recorded(stage: Stage) -> None:
+    class Given:
+        pass
+
+    room, given = stage.room(), Given()
+    with room.turn("a", given=given):
+        pass
+    kept = weakref.ref(given)
+    del given
+    room.settle()
+    gc.collect()
+    assert kept() is None
 
 
 # The store of a room.
