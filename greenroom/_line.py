@@ -32,7 +32,6 @@ import pykka
 
 from greenroom.actors import GreenroomError, NotRecorded, RoomClosed, RuntimeClosed
 from greenroom.actors.runtime._logging import get_log
-from greenroom.actors.runtime._loops import running_loop
 from greenroom.actors.runtime._strikes import is_strike
 from greenroom.actors.runtime._threads import LOCAL
 from greenroom.actors.session import Session
@@ -40,6 +39,7 @@ from greenroom.actors.session.slow_work import SlowWork
 from greenroom.messages import BuildHere, OpenSession, TurnRecorded, WithdrawTurn
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Generator
 
     from greenroom.actors import ActorRef, RoomContext
@@ -191,11 +191,11 @@ class Line:
         except Exception as failed:
             return _end_of(request, error, failed)
 
-    async def record_async(self, entry: ToWrite) -> int | None:
+    async def record_async(self, entry: ToWrite, loop: asyncio.AbstractEventLoop | None) -> int | None:
         """`record()` for a task. What ends in one round of its event loop is written together."""
         writer = self._context.writer
         writer.put_down(entry)
-        if running_loop() is not None:  # else it is simulated
+        if loop is not None:  # else it is simulated
             await NEXT_ROUND
         writer.write_soon()
         value, error = None, None

@@ -289,7 +289,8 @@ class Turn:
                 ended = mailbox.step(LOCAL.state, end_now, (name, counts))
                 if ended is not None:
                     if isinstance(ended, ToWrite):
-                        ended = await self._room._line.record_async(ended)
+                        self._loop = running_loop()  # if it is closed, nobody brings the answer
+                        ended = await self._room._line.record_async(ended, self._loop)
                     self._ended(ended, counts)
                     return
             self._ended(await self._room._line.end_async(self._key, self._end(counts)), counts)

@@ -616,10 +616,11 @@ class Session(Actor):
 
     def _end_if_lost(self, turn: object) -> bool:
         """End the running turn, which a caller waits for, if nobody else will."""
-        lost = is_lost(turn)
+        lost, machine = is_lost(turn), self._state.machine
         if lost:
-            logger.warning("%s: the event loop of its turn is closed. The turn does not count", self)
-            self._perform(self._state.machine.withdraw(turn))
+            if machine.place is not Place.RECORDING:  # else it is over, and recorded once more
+                logger.warning("%s: the event loop of its turn is closed. The turn does not count", self)
+            self._perform(machine.withdraw(turn))
         return lost
 
     def _expire_turn(self, turn: BeginTurn) -> None:

@@ -10,8 +10,10 @@ import pytest
 from greenroom import AgentHooks, Greenroom, Reason, SessionBusy
 from greenroom._turn import NOTES_LOOP
 from greenroom.actors import ManualClock
-from tests.actors.actors import PATIENCE
-from tests.room.agents import Agent, AsyncAgent, Cast, let_pass, take_turn, touch
+from greenroom.actors.ledger.bookkeeping import Bookkeeping
+from greenroom.messages import RecordTurn
+from tests.actors.actors import PATIENCE, Gate
+from tests.room.agents import Agent, AsyncAgent, Cast, let_pass, take_turn, touch, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -113,6 +115,43 @@ def test_a_loop_that_is_closed_later_is_noticed_after_a_long_wait(cast: Cast) ->
     second.end()
     assert held.agent is cast.agents[0]
     assert room.stats().builds == 1
+
+
+def test_a_turn_whose_loop_is_closed_while_it_is_recorded_counts_and_is_over(
+    cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K1, G1: nobody else tells its session."""
+    room, loop = cast.room(store=f"sqlite:///{tmp_path}/greenroom.db"), asyncio.new_event_loop()
+    books, gate = room._context.books, Gate()
+    assert books is not None
+    touch(room, "a", "a")
+    write = Bookkeeping.write
+
+    def slowly(of: Bookkeeping, requests: Any) -> list[Any]:
+        if any(isinstance(request, RecordTurn) for request in requests):
+            gate.wait()
+        return write(of, requests)
+
+    async def turn() -> None:
+        async with room.turn("a"):
+            pass
+
+    async def leave() -> asyncio.Task[None]:
+        task: Any = asyncio.ensure_future(turn())
+        task._log_destroy_pending = False
+        await asyncio.to_thread(gate.wait_reached)
+        return task  # type: ignore[no-any-return]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Bookkeeping, "write", slowly)
+        task = loop.run_until_complete(leave())
+        loop.close()
+        gate.open()
+        until(lambda: books.store.session("a").generation == 3, "the record")
+    with room.turn("a", timeout=PATIENCE) as next_turn:
+        assert next_turn.reused
+    assert next_turn.generation == 4
+    assert not task.done()
 
 
 def test_an_agent_that_has_nothing_async_can_be_used_anywhere(cast: Cast) -> None:
