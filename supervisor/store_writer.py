@@ -129,7 +129,8 @@ class StoreWriter:
             self._pen.line.append(entry)
             thread = LOCAL.state
             free = thread.will_wait and thread.pen in (None, self._pen)
-            if free and _may_take_a_while(entry.request) and self._callers_write():
+            may = free and _may_take_a_while(entry.request) and self._callers_write()
+            if may and self._is_on_thread():
                 self._pen.timeout = self._context.policy.store_timeout
                 thread.pen = self._pen
             else:
@@ -313,7 +314,9 @@ class StoreHangs(Exception):
 
 def _may_take_a_while(request: Any) -> bool:
     """Whether its caller waits for this, and for nothing that must come sooner."""
-    return type(request) is RecordTurn or (type(request) is EnterStore and request.here)
+    if type(request) is RecordTurn:
+        return request.turn is not None
+    return type(request) is EnterStore and request.here
 
 
 def _tell(session: Mailbox, message: Any) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -187,7 +188,9 @@ def enter(session_id: str, key: str = "a") -> EnterStore:
 
 
 def record(session_id: str, generation: int, epoch: int = 1) -> RecordTurn:
-    return RecordTurn(session_id=session_id, epoch=epoch, generation=generation, linger=2.0)
+    return RecordTurn(
+        session_id=session_id, epoch=epoch, generation=generation, linger=2.0, turn="a turn"
+    )
 
 
 def call(verb: str, session_id: str = "", **values: Any) -> CallLedger[Any]:
@@ -324,10 +327,11 @@ class Asker(Actor):
     [
         (EnterStore(session_id="s1", key="a", here=True), "caller"),
         (record("s1", 1), "caller"),
+        (replace(record("s1", 1), turn=None), "worker"),
         (EnterStore(session_id="s1", key="a"), "worker"),
         (call("pin", "s1", epoch=1), "worker"),
     ],
-    ids=["begins", "ends", "begins, and may not wait for long", "something else"],
+    ids=["begins", "ends", "ended before", "begins, and may not wait for long", "something else"],
 )
 def test_who_waits_for_what_a_session_asks_writes_it(desk: Desk, asked: Any, who: str) -> None:
     """When the handler that asked has returned."""
@@ -341,6 +345,18 @@ def test_who_waits_for_what_a_session_asks_writes_it(desk: Desk, asked: Any, who
     assert (desk.store.threads[-1] == here()) is (who == "caller")
     assert LOCAL.state.pen is None
     assert not LOCAL.state.will_wait
+
+
+def test_who_would_block_an_event_loop_writes_nothing_that_a_session_asks(desk: Desk) -> None:
+    writer = desk.open()
+    desk.enter("s1")
+    asker = desk.runtime.start(Asker, writer)
+
+    async def end() -> Any:
+        return asker.ask(record("s1", 1), timeout=PATIENCE)
+
+    assert asyncio.run(end()).error is None
+    assert here() not in desk.store.threads
 
 
 def test_who_does_not_wait_for_the_answer_writes_nothing(desk: Desk) -> None:
