@@ -8,7 +8,7 @@ collection of garbage. That runs finalizers and callbacks, which let other threa
     3. the thread returns from the function, and its frame is gone
     4. CPython ties the new object to where the frame was: memory is damaged
 
-    1. `sys._current_exceptions()`, as `_current_frames()`, takes a lock of the interpreter, and allocates
+    1. `sys._current_exceptions()` and `_current_frames()` take a lock of the interpreter, and allocate
     2. as above
     3. a thread that begins or ends waits for that lock, and keeps the GIL: nothing runs any more
 
