@@ -20,7 +20,7 @@ from __future__ import annotations
 import gc
 import sys
 from operator import call
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +35,11 @@ def stand_still(look: Callable[[], T]) -> T:
     if sys.version_info >= (3, 12):
         return look()
     restore = gc.enable if gc.isenabled() else gc.disable
+    steps: tuple[Callable[[], Any], ...] = (gc.disable, look, restore)
+    found: T
     try:
-        # All three in one instruction of this function, so that no other thread runs in between.
-        _, found, _ = map(call, (gc.disable, look, restore))
+        # All steps in one instruction of this function, so that no other thread runs in between.
+        _, found, _ = map(call, steps)
     except BaseException:
         restore()
         raise
