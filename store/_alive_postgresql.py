@@ -7,7 +7,9 @@ A thread watches the connection. When it is cut, or does not answer for `PATIENC
 thread connects again, every `PACE` until that works, takes a lock under a new key and writes that into
 the room's row. All of it takes some milliseconds, and must take less than others wait between two looks.
 
-What a look finds free tells nothing if the server was started after the key was written down.
+What a look finds free tells nothing if the server was started after the key was written down. When one
+of its processes crashes, it ends all sessions and frees their locks, and still names the time at which
+it was started. But it forgets its statistics then: so the time since which it has them counts, too.
 
 A pooler that gives a connection another session for each transaction breaks these locks. It shows: it
 tells the client another process id than the server does.
@@ -47,11 +49,14 @@ PATIENCE = 2.0
 PACE = 0.1
 """How often a lost connection is replaced, or tried to be."""
 
-_STARTED = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
-_TAKE = f"SELECT pg_backend_pid(), pg_try_advisory_lock($1), {_STARTED}"
+_WORLD = """concat(
+    (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint, '-',
+    (SELECT (extract(epoch FROM stats_reset) * 1000000)::bigint FROM pg_stat_bgwriter)
+)"""
+_TAKE = f"SELECT pg_backend_pid(), pg_try_advisory_lock($1), {_WORLD}"
 _SAY = f"""UPDATE {rooms.name} SET lock_name = $1
 WHERE room = $2 AND expires > {CLOCK["postgresql"]} + $3::double precision RETURNING room"""
-_TAKEN = f"""SELECT {_STARTED}, array(
+_TAKEN = f"""SELECT {_WORLD}, array(
     SELECT classid::bigint << 32 | objid::bigint FROM pg_locks
     WHERE locktype = 'advisory' AND objsubid = 1 AND granted
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -69,17 +74,17 @@ class ServerLocks:
         return ServerLock(self._engine, owner)
 
     def free(self, names: Collection[str]) -> set[str]:
-        """Which of these the server does not list, although it has been running since."""
+        """Which of these the server does not list, although it has been well since."""
         if not names:
             return set()
 
-        def look(connection: PoolProxiedConnection) -> tuple[int, list[int]]:
+        def look(connection: PoolProxiedConnection) -> tuple[str, list[int]]:
             driver: Any = connection.dbapi_connection
-            started, taken = driver.execute(_TAKEN).fetchone()
-            return started, taken
+            here, taken = driver.execute(_TAKEN).fetchone()
+            return here, taken
 
-        started, taken = self._engine.look(look)
-        held, here = {str(key) for key in taken}, str(started)
+        here, taken = self._engine.look(look)
+        held = {str(key) for key in taken}
         splits = ((name, *name.partition("@")) for name in names)
         return {name for name, key, _, world in splits if world == here and key not in held}
 
@@ -144,7 +149,7 @@ class ServerLock:
         try:
             key = str(secrets.randbits(64) - 2**63)
             pgconn = self._driver.pgconn
-            pid, taken, started = _ask(pgconn, _TAKE, key)
+            pid, taken, world = _ask(pgconn, _TAKE, key)
             if int(pid) != pgconn.backend_pid:
                 raise NoLock("there is a pooler in between, where sessions change their connections")
             if taken != "t":
@@ -152,7 +157,7 @@ class ServerLock:
         except BaseException:
             self._drop()
             raise
-        self.name = f"{key}@{started}"
+        self.name = f"{key}@{world}"
 
     def _drop(self) -> None:
         """Close the connection: at once, whatever the server does."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from greenroom.store import Store, open_store
+from greenroom.store import Store, StoreUnavailable, open_store
 from greenroom.store import _alive_postgresql as servers
 from greenroom.store._alive import PAUSE
 from tests.actors.actors import Gate
@@ -174,6 +176,29 @@ def test_what_was_written_down_before_the_server_started_tells_nothing(
     held_up.wait_reached()
     own_server.start()
 
+    assert looker.look() == looker.look(PAUSE) == ((), False)
+    assert looker.row().alive
+    held_up.open()
+    until(lambda: home.holds("room"), "another lock")
+
+
+def test_what_was_written_down_before_the_server_crashed_tells_nothing(
+    home: Store, looker: Looker, url: str, held_up: Gate
+) -> None:
+    """M3: one of its processes is killed. It ends all others, and was started when it was."""
+    execute(url, "CHECKPOINT")  # the row was written without waiting for the disk
+    idle = f"application_name = 'greenroom' AND pid NOT IN (SELECT pid {LOCKS})"
+    [(pid,), *_] = execute(url, f"SELECT pid FROM pg_stat_activity WHERE {idle}")
+    os.kill(pid, signal.SIGKILL)
+    held_up.wait_reached()
+
+    def answers() -> bool:
+        try:
+            return looker.row().alive
+        except StoreUnavailable:
+            return False
+
+    until(answers, "a server that answers")
     assert looker.look() == looker.look(PAUSE) == ((), False)
     assert looker.row().alive
     held_up.open()
