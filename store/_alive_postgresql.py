@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import selectors
 import socket
 import threading
 import time
@@ -28,6 +27,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from greenroom.store._alive import NoLock
+from greenroom.store._connect import wait_readable
 from greenroom.store._engine import inherited
 from greenroom.store._tables import CLOCK, rooms
 
@@ -182,27 +182,19 @@ class ServerLock:
                     self._take()
                     self._say()
                     lost = False
-                self._hear(self._driver.pgconn.socket, PING)
+                wait_readable(PING, self._ear.fileno(), self._driver.pgconn.socket)
                 if not self._ended:
                     _ask(self._driver.pgconn, "SELECT 1")
             except (NoLock, OSError, *self._engine.errors):
                 self._drop()
                 if lost:
-                    self._hear(None, PACE)
+                    wait_readable(PACE, self._ear.fileno())
         self._close()
 
     def _close(self) -> None:
         self._drop()
         self._bell.close()
         self._ear.close()
-
-    def _hear(self, file: int | None, seconds: float) -> None:
-        """Wait until the server says something, or it is time to end."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._ear, selectors.EVENT_READ)
-            if file is not None:
-                selector.register(file, selectors.EVENT_READ)
-            selector.select(seconds)
 
 
 def _ask(pgconn: Any, query: str, *values: str) -> list[str]:
@@ -211,18 +203,16 @@ def _ask(pgconn: Any, query: str, *values: str) -> list[str]:
     deadline = time.monotonic() + PATIENCE
     row: list[str] = []
     pgconn.send_query_params(query.encode(), [value.encode() for value in values])
-    with selectors.DefaultSelector() as selector:
-        selector.register(pgconn.socket, selectors.EVENT_READ)
-        while True:
-            pgconn.flush()
-            while not pgconn.is_busy():
-                result = pgconn.get_result()
-                if result is None:
-                    return row
-                if result.error_message:
-                    raise NoLock(result.error_message.decode("utf-8", "replace"))
-                if result.ntuples:
-                    row = [result.get_value(0, at).decode() for at in range(result.nfields)]
-            if not selector.select(max(0.0, deadline - time.monotonic())):
-                raise TimeoutError(f"the server has not answered for {PATIENCE:g} seconds")
-            pgconn.consume_input()
+    while True:
+        pgconn.flush()
+        while not pgconn.is_busy():
+            result = pgconn.get_result()
+            if result is None:
+                return row
+            if result.error_message:
+                raise NoLock(result.error_message.decode("utf-8", "replace"))
+            if result.ntuples:
+                row = [result.get_value(0, at).decode() for at in range(result.nfields)]
+        if not wait_readable(max(0.0, deadline - time.monotonic()), pgconn.socket):
+            raise TimeoutError(f"the server has not answered for {PATIENCE:g} seconds")
+        pgconn.consume_input()

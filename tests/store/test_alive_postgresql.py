@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from greenroom.store import _alive_postgresql as servers
 from greenroom.store._alive import PAUSE
 from tests.actors.actors import Gate
 from tests.room.agents import until
-from tests.store.foreign import execute
+from tests.store.foreign import execute, python
 from tests.store.lookers import Looker
 from tests.store.postgres_proxy import Proxy, as_a_pooler
 from tests.store.urls import own_postgres
@@ -203,6 +204,46 @@ def test_what_was_written_down_before_the_server_crashed_tells_nothing(
     assert looker.row().alive
     held_up.open()
     until(lambda: home.holds("room"), "another lock")
+
+
+WITHOUT_FILES = """
+import os, resource, sys, threading, warnings
+from greenroom.store import open_store
+from greenroom.store import _alive_postgresql as servers
+
+def ask(pgconn, query, *values):
+    try:
+        while query == "SELECT 1":
+            used.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+    answer = real(pgconn, query, *values)
+    answers.release()
+    return answer
+
+used, answers = [], threading.Semaphore(0)
+real, servers._ask, servers.PING = servers._ask, ask, 0.01
+store = open_store(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+with store.transaction() as ledger:
+    ledger.beat("room", ttl=600)
+for _ in range(4):
+    assert answers.acquire(timeout=10)
+"""
+
+LOOK = """
+assert store.holds("room")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("then", [LOOK], ids=["looks"])
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="there is no fork here")
+def test_a_process_without_files_to_open_keeps_its_lock(url: str, then: str) -> None:
+    """M3 K2: for a moment, as a server with too many clients."""
+    done = python(WITHOUT_FILES + then + "os._exit(0)", url)
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # What is in between.
