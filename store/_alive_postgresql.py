@@ -6,6 +6,8 @@ The server frees it when the connection ends: at once if the process is killed, 
 A thread watches the connection. When it is cut, or does not answer for `PATIENCE`, the lock is lost: the
 thread connects again, every `PACE` until that works, takes a lock under a new key and writes that into
 the room's row. All of it takes some milliseconds, and must take less than others wait between two looks.
+A connection that was cut has lost its lock already. One that only does not answer may still have it, and
+would lose it if it was closed: so that waits until the row names another lock.
 
 What a look finds free tells nothing if the server was started after the key was written down. When one
 of its processes crashes, it ends all sessions and frees their locks, and still names the time at which
@@ -102,8 +104,9 @@ class ServerLock:
         self.name: str | None = None
         self.said: str | None = None
         self._engine, self._owner = engine, owner
-        self._connection: PoolProxiedConnection | None = None
         self._driver: Any = None
+        self._silent: Any = None
+        """A connection that has not answered."""
         self._ended = False
         self._bell, self._ear = socket.socketpair()
         self._thread = threading.Thread(
@@ -134,18 +137,19 @@ class ServerLock:
     def leave_to_parent(self) -> None:
         """Exchange the copy of the socket for nothing: the connection shall end with the parent, and
         what closes it here at some time shall reach nobody."""
-        inherited.append((self._connection, self._driver))
-        with suppress(*self._engine.errors):
-            nothing = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing, self._driver.pgconn.socket, inheritable=False)
-            os.close(nothing)
+        inherited.append((self._driver, self._silent))
+        for driver in filter(None, (self._driver, self._silent)):
+            with suppress(*self._engine.errors):
+                nothing = os.open(os.devnull, os.O_RDWR)
+                os.dup2(nothing, driver.pgconn.socket, inheritable=False)
+                os.close(nothing)
 
     # The lock.
 
     def _take(self) -> None:
-        self._connection = self._engine.writer.engine.raw_connection()
-        self._connection.detach()
-        self._driver = self._connection.dbapi_connection
+        connection = self._engine.writer.engine.raw_connection()
+        connection.detach()
+        self._driver = connection.dbapi_connection
         try:
             key = str(secrets.randbits(64) - 2**63)
             pgconn = self._driver.pgconn
@@ -160,11 +164,20 @@ class ServerLock:
         self.name = f"{key}@{world}"
 
     def _drop(self) -> None:
-        """Close the connection: at once, whatever the server does."""
+        """Close the connection."""
         self.name = None
-        if self._driver is not None:
+        self._shut(self._driver)
+
+    def _drop_silent(self) -> None:
+        """Close the connection that has not answered, if there is one."""
+        self._shut(self._silent)
+        self._silent = None
+
+    def _shut(self, driver: Any) -> None:
+        """Close a connection: at once, whatever the server does."""
+        if driver is not None:
             with suppress(*self._engine.errors):
-                self._driver.close()
+                driver.close()
 
     def _say(self) -> None:
         """Write the name of the lock into the row, if the room lives. Else its next beat does."""
@@ -181,18 +194,27 @@ class ServerLock:
                 if lost:
                     self._take()
                     self._say()
+                    self._drop_silent()
                     lost = False
                 wait_readable(PING, self._ear.fileno(), self._driver.pgconn.socket)
                 if not self._ended:
-                    _ask(self._driver.pgconn, "SELECT 1")
+                    self._ping()
             except (NoLock, OSError, *self._engine.errors):
                 self._drop()
                 if lost:
                     wait_readable(PACE, self._ear.fileno())
         self._close()
 
+    def _ping(self) -> None:
+        """Ask the server for an answer."""
+        try:
+            _ask(self._driver.pgconn, "SELECT 1")
+        except TimeoutError:
+            self.name, self._silent, self._driver = None, self._driver, None
+
     def _close(self) -> None:
         self._drop()
+        self._drop_silent()
         self._bell.close()
         self._ear.close()
 

@@ -299,6 +299,38 @@ def test_a_lock_that_a_proxy_has_lost_without_a_word_is_lost(looker: Looker, url
         assert looker.look_twice() == ("behind",)
 
 
+@pytest.mark.usefixtures("impatient")
+def test_a_silent_connection_keeps_its_lock_until_the_room_has_another(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M3: the server never missed it. To close it would free the lock."""
+    gate, take = Gate(), servers.ServerLock._take
+
+    def late(lock: servers.ServerLock) -> None:
+        if threading.current_thread() is lock._thread:
+            gate.wait()
+        take(lock)
+
+    monkeypatch.setattr(servers.ServerLock, "_take", late)
+    with Proxy(url) as proxy, open_store(proxy.url) as store, Looker(url) as looker:
+        beat(store)
+        before = looker.row().lock_name
+        assert looker.look_twice() == ()
+
+        proxy.stall()
+        gate.wait_reached()
+        assert not store.holds("room")
+        assert proxy.left() == 0
+        proxy.flow()
+        assert looker.look_twice() == ()
+        gate.open()
+
+        until(lambda: looker.row().lock_name not in (before, None), "another lock")
+        until(lambda: proxy.left() >= 1, "the end of the silent one")
+        until(lambda: execute(url, f"SELECT count(*) {LOCKS}") == [(1,)], "the end of its lock")
+        assert looker.look_twice() == ()
+
+
 def test_behind_a_pooler_the_lease_decides_and_it_is_said_once(
     looker: Looker, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
