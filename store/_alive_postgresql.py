@@ -135,11 +135,14 @@ class ServerLock:
             self._close()
 
     def leave_to_parent(self) -> None:
-        """Exchange the copy of the socket for nothing: the connection shall end with the parent, and
-        what closes it here at some time shall reach nobody."""
-        inherited.append((self._driver, self._silent))
-        for driver in filter(None, (self._driver, self._silent)):
-            with suppress(*self._engine.errors):
+        """Exchange the copies of the sockets for nothing: the connections shall end with the parent, and
+        what closes them here at some time shall reach nobody."""
+        drivers = self._driver, self._silent
+        inherited.append(drivers)
+        self._bell.close()
+        self._ear.close()  # so that there is room for another file
+        for driver in filter(None, drivers):
+            with suppress(OSError, *self._engine.errors):
                 nothing = os.open(os.devnull, os.O_RDWR)
                 os.dup2(nothing, driver.pgconn.socket, inheritable=False)
                 os.close(nothing)

@@ -235,9 +235,21 @@ LOOK = """
 assert store.holds("room")
 """
 
+FORK = """
+warnings.simplefilter("ignore", DeprecationWarning)
+child = os.fork()
+for file in used:
+    os.close(file)
+if child == 0:
+    with store.transaction() as ledger:
+        ledger.beat("child", ttl=600)
+    os._exit(0 if store.holds("child") else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
 
 @pytest.mark.long
-@pytest.mark.parametrize("then", [LOOK], ids=["looks"])
+@pytest.mark.parametrize("then", [LOOK, FORK], ids=["looks", "forks"])
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="there is no fork here")
 def test_a_process_without_files_to_open_keeps_its_lock(url: str, then: str) -> None:
     """M3 K2: for a moment, as a server with too many clients."""
