@@ -7,13 +7,15 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from greenroom.store import Store, StoreUnavailable, open_store
 from greenroom.store import _alive_postgresql as servers
+from greenroom.store import _ledger as sql
 from greenroom.store._alive import PAUSE
+from greenroom.store._transaction import Transaction
 from tests.actors.actors import Gate
 from tests.room.agents import until
 from tests.store.foreign import execute, python
@@ -204,6 +206,26 @@ def test_what_was_written_down_before_the_server_crashed_tells_nothing(
     assert looker.row().alive
     held_up.open()
     until(lambda: home.holds("room"), "another lock")
+
+
+def test_a_beat_does_not_name_a_lock_that_was_lost_meanwhile(
+    home: Store, looker: Looker, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M3: 1. a beat begins  2. its lock is lost, the row names another  3. the beat names the first."""
+    run, before = Transaction._run, looker.row().lock_name
+
+    def late(ledger: Transaction, statement: Any, **values: Any) -> Any:
+        if statement is sql.BEAT and looker.row().lock_name == before:
+            terminate(url)
+            wait_for_another_lock(looker, home, before)
+        return run(ledger, statement, **values)
+
+    monkeypatch.setattr(Transaction, "_run", late)
+    assert beat(home)
+
+    assert looker.row().lock_name not in (before, None)
+    assert home.holds("room")
+    assert looker.look_twice() == ()
 
 
 WITHOUT_FILES = """
