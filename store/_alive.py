@@ -189,12 +189,19 @@ class Alive:
         """Look for rooms whose process is dead, and end the leases of those that were so `PAUSE` ago."""
         if self._locks is None:
             return Burial((), again=False)
+        try:
+            return self._look(self._locks)
+        except BaseException:
+            self._free_since = {}  # while nobody could look, rooms that live could not get another lock
+            raise
+
+    def _look(self, locks: Locks) -> Burial:
         living: dict[str, str] = dict(self._engine.look(self._living))
         if not self._tidied:
             self._tidied = True
-            named = self._engine.look(lambda connection: self._engine.run(connection, _NAMED, {}).rows)
-            self._locks.tidy({name for (name,) in named})
-        free = self._locks.free(living.values())
+            rows = self._engine.look(lambda connection: self._engine.run(connection, _NAMED, {}).rows)
+            locks.tidy({name for (name,) in rows})
+        free = locks.free(living.values())
         now = self._clock()
         self._free_since = {name: self._free_since.get(name, now) for name in free}
         dead = [
@@ -202,7 +209,7 @@ class Alive:
             for room, name in living.items()
             if name in free and now - self._free_since[name] >= PAUSE
         ]
-        buried = tuple(room for room, name in dead if self._bury(self._locks, room, name))
+        buried = tuple(room for room, name in dead if self._bury(locks, room, name))
         return Burial(buried, again=len(dead) < len(free))
 
     def _living(self, connection: PoolProxiedConnection) -> list[tuple[str, str]]:

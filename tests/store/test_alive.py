@@ -145,6 +145,25 @@ def test_nothing_is_buried_whose_row_changes_between_look_and_burial(
     assert looker.row().alive
 
 
+def test_looks_that_failed_begin_anew(
+    home: Store, looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M3: a database that nobody could reach was out of reach for the room, too."""
+
+    def fail(_: object) -> None:
+        raise OSError("no route")
+
+    lose_lock(home)
+    until(lambda: looker.look().again, "a lock that is free")
+    with monkeypatch.context() as patch:
+        patch.setattr(looker.store._engine, "look", fail)
+        with pytest.raises(OSError, match="no route"):
+            looker.look(PAUSE)
+
+    assert looker.look(PAUSE) == ((), True)
+    assert looker.look(PAUSE).buried == ("room",)
+
+
 def test_a_room_without_a_lock_is_judged_by_its_lease(looker: Looker, url: str) -> None:
     """M3: as one of an older version is."""
     execute(url, "UPDATE greenroom_rooms SET lock_name = NULL")
