@@ -196,11 +196,12 @@ class Alive:
             raise
 
     def _look(self, locks: Locks) -> Burial:
-        living: dict[str, str] = dict(self._engine.look(self._living))
+        named = self._engine.look(self._living)
         if not self._tidied:
             self._tidied = True
             rows = self._engine.look(lambda connection: self._engine.run(connection, _NAMED, {}).rows)
             locks.tidy({name for (name,) in rows})
+        living = {room: name for room, name in named if room not in self._held}
         free = locks.free(living.values())
         now = self._clock()
         self._free_since = {name: self._free_since.get(name, now) for name in free}

@@ -208,6 +208,15 @@ def test_what_was_written_down_before_the_server_crashed_tells_nothing(
     until(lambda: home.holds("room"), "another lock")
 
 
+def test_a_room_does_not_bury_itself(home: Store, looker: Looker, url: str, held_up: Gate) -> None:
+    """M3: it lives, for it looks."""
+    terminate(url)
+    held_up.wait_reached()
+    until(lambda: looker.look().again, "a lock that is free")
+
+    assert home.bury() == ((), False)
+
+
 def test_a_beat_does_not_name_a_lock_that_was_lost_meanwhile(
     home: Store, looker: Looker, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
