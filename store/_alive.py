@@ -50,7 +50,6 @@ PAUSE = 0.4
 _LIVING = select(rooms.c.room, rooms.c.lock_name).where(
     rooms.c.lock_name.is_not(None), rooms.c.expires > NOW
 )
-_NAMED = select(rooms.c.lock_name).where(rooms.c.lock_name.is_not(None))
 _BURY = (
     update(rooms)
     .where(rooms.c.room == bindparam("a_room"), rooms.c.lock_name == bindparam("a_lock"))
@@ -100,7 +99,7 @@ class Locks(Protocol):
         ...
 
     def tidy(self, names: Collection[str]) -> None:
-        """Remove what is left of others, that no row names."""
+        """Remove what is left of others than these, which living rooms name."""
         ...
 
 
@@ -199,8 +198,7 @@ class Alive:
         named = self._engine.look(self._living)
         if not self._tidied:
             self._tidied = True
-            rows = self._engine.look(lambda connection: self._engine.run(connection, _NAMED, {}).rows)
-            locks.tidy({name for (name,) in rows})
+            locks.tidy({name for _, name in named})
         living = {room: name for room, name in named if room not in self._held}
         free = locks.free(living.values())
         now = self._clock()

@@ -333,6 +333,20 @@ def test_files_that_no_row_names_are_removed(path: Path) -> None:
     assert locks_beside(path) == sorted([mine, foreign])
 
 
+@pytest.mark.parametrize("dead", [True, False])
+def test_the_file_of_a_dead_room_whose_lease_has_run_out_is_removed(
+    file_home: Store, path: Path, dead: bool
+) -> None:
+    """Nobody has looked before. One that stands still has it locked."""
+    if dead:
+        lose_lock(file_home)
+    with Looker(sqlite_url(path)) as looker:
+        looker.store._engine.clock_shift = 2 * TTL
+        assert not looker.row().alive
+        looker.look()
+    assert len(locks_beside(path)) == (0 if dead else 1)
+
+
 def test_a_file_that_is_removed_before_it_is_locked_is_made_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
