@@ -47,6 +47,9 @@ logger = logging.getLogger("greenroom.store")
 PAUSE = 0.4
 """How many seconds a lock must have been free. A living room that lost its own has another by then."""
 
+RESPITE, LONGEST_RESPITE = 10.0, 600.0
+"""For how many seconds no lock is tried for after one could not be taken. Twice as long each time."""
+
 _LIVING = select(rooms.c.room, rooms.c.lock_name).where(
     rooms.c.lock_name.is_not(None), rooms.c.expires > NOW
 )
@@ -116,6 +119,8 @@ class Alive:
         self._free_since: dict[str, float] = {}
         """The locks that were free at the last look, and since when they have been so at each."""
         self._tidied = self._warned = False
+        self._respite, self._not_before = RESPITE, float("-inf")
+        """When to try for a lock, after one could not be taken."""
 
     # One's own.
 
@@ -142,9 +147,13 @@ class Alive:
         return name
 
     def _take(self, locks: Locks, owner: str) -> Lock | None:
+        if self._clock() < self._not_before:
+            return None  # it may take long to fail, and every beat would wait for that
         try:
-            return locks.take(owner)
+            lock = locks.take(owner)
         except (NoLock, OSError, *self._engine.errors) as error:
+            self._not_before = self._clock() + self._respite
+            self._respite = min(2 * self._respite, LONGEST_RESPITE)
             if not self._warned:
                 logger.warning(
                     "Room %s cannot hold a lock in the store %s (%s). If it is killed, the others wait "
@@ -153,6 +162,8 @@ class Alive:
                 )
             self._warned = True
             return None
+        self._respite = RESPITE
+        return lock
 
     def said(self, owner: str, name: str | None) -> None:
         """The row of a room names this lock now, or none."""

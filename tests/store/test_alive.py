@@ -14,7 +14,7 @@ import pytest
 
 from greenroom.store import Store, open_store
 from greenroom.store import _alive_sqlite as files
-from greenroom.store._alive import PAUSE
+from greenroom.store._alive import PAUSE, RESPITE, NoLock
 from greenroom.store._engine import Engine
 from greenroom.store._schema import upgrade_to
 from tests.crash.databases import sqlite_url
@@ -162,6 +162,28 @@ def test_looks_that_failed_begin_anew(
 
     assert looker.look(PAUSE) == ((), True)
     assert looker.look(PAUSE).buried == ("room",)
+
+
+def test_a_lock_that_cannot_be_taken_is_not_tried_for_with_every_beat(
+    looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M3: it may take long to fail, and turns would wait for that."""
+    locks, tries = looker.store._alive._locks, list[str]()
+    assert locks is not None
+
+    def refuse(owner: str) -> None:
+        tries.append(owner)
+        raise NoLock("a pooler without another connection")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(locks, "take", refuse)
+        for later, tried in [(0.0, 1), (RESPITE / 2, 1), (RESPITE / 2, 2), (RESPITE, 2), (RESPITE, 3)]:
+            looker.look(later)
+            beat(looker.store, "other")
+            assert len(tries) == tried
+    looker.look(4 * RESPITE)
+    beat(looker.store, "other")
+    assert looker.row("other").lock_name is not None
 
 
 def test_a_room_without_a_lock_is_judged_by_its_lease(looker: Looker, url: str) -> None:
