@@ -197,6 +197,19 @@ def test_a_room_that_is_closed_looks_no_more(scene: Scene) -> None:
     assert scene.store.looks == looks
 
 
+def test_a_room_that_cannot_say_that_it_is_over_lets_its_lock_go(stage: Stage) -> None:
+    """M3: the store that it was given lives on."""
+    store = stage.moody()
+    room = stage.room(store)
+    touch(room, "a")
+    assert list(store._store._alive._held) == [owner_of(room)]
+
+    store.trouble = Away("no route")
+    room.close()
+
+    assert store._store._alive._held == {}
+
+
 # A room that lost its lock.
 
 
