@@ -18,7 +18,7 @@ A lock can be lost while its room lives: the server was restarted, or the connec
 
 If we are not back at 3 before 4, we are buried alive. That costs us our sessions and nothing else: what
 they wrote is fenced off by its epoch, as always. A room whose row names a lock that it has lost begins
-and writes nothing (`holds`) before the row names another, or none: then the lease decides. Its next
+and records no turn (`holds`) before the row names another, or none: then the lease decides. Its next
 transaction begins with a beat, which sees to that.
 """
 
