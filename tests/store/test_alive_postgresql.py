@@ -392,7 +392,7 @@ def test_behind_a_pooler_the_lease_decides_and_it_is_said_once(
         assert store.holds("pooled")
         assert looker.row("pooled").lock_name is None
         assert looker.look_twice() == ()
-        assert execute(url, f"SELECT count(*) {LOCKS}") == [(1,)]  # that of `home`
+        until(lambda: execute(url, f"SELECT count(*) {LOCKS}") == [(1,)], "only that of `home`")
 
 
 def test_a_server_without_these_locks_has_leases(
