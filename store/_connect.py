@@ -29,7 +29,7 @@ from greenroom.store._errors import StoreUnavailable
 from greenroom.store._pool import Pool
 from greenroom.store._url import is_memory
 
-__all__ = ["Pools", "connect", "use_write_ahead_log"]
+__all__ = ["Pools", "connect", "use_write_ahead_log", "wait_readable"]
 
 PATIENCE = 5.0
 """For how many seconds anything waits: for a connection, for a lock, for a statement."""
@@ -122,13 +122,16 @@ def _postgresql(url: sa.URL, lock_patience: float) -> Pool:
 def _ping_if_heard_of(driver: Any) -> None:
     """Raise if a connection is broken. Ask only if unread data suggests that the server closed it, since
     asking takes a round trip."""
-    if _is_readable(driver.pgconn.socket):
+    if wait_readable(0.0, driver.pgconn.socket):
         driver.execute("SELECT 1")
 
 
-def _is_readable(socket: int) -> bool:
+def wait_readable(seconds: float, *sockets: int) -> bool:
+    """Wait until one of them has something to read. It needs no file descriptor of its own, unlike
+    `selectors`: a process that has run out of them can still hear."""
     if not hasattr(select, "poll"):  # Windows, where select() takes any socket
-        return bool(select.select([socket], [], [], 0)[0])
+        return bool(select.select(sockets, [], [], seconds)[0])
     poll = select.poll()
-    poll.register(socket, select.POLLIN)
-    return bool(poll.poll(0))
+    for socket in sockets:
+        poll.register(socket, select.POLLIN)
+    return bool(poll.poll(1000 * seconds))

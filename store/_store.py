@@ -378,6 +378,10 @@ class Store(Maintenance):
         lost: others may take it for dead. With its next beat it may again."""
         return self._alive.holds(owner)
 
+    def let_go(self, owner: str) -> None:
+        """A room of this store is over, whether it could say so here or not: free its lock."""
+        self._alive.let_go(owner)
+
     def bury(self) -> Burial:
         """Look for rooms whose process has ended, and end the leases of those that had ended at an
         earlier look, too. It waits for nothing: whoever is told to look again sees to the time."""

@@ -20,9 +20,9 @@ many seconds these have failed at the latest, so that the callers of turns may c
 `interrupt(owner)`, which has them fail sooner; `peek(session_id, expected)`, a look at the version that
 never waits, and is quicker if that is the expected one; `own_writes(session_id)` and
 `own_writes_done(session_id)`, how many versions this very object is adding or has added; `bury()`, a
-look for rooms that are dead; `holds(owner)`, whether this one cannot be taken for dead.
-`greenroom.store` has all of it. What agents get of it, and what that asks of it in turn, is in
-`_bound_store`.
+look for rooms that are dead; `holds(owner)`, whether this one cannot be taken for dead; `let_go(owner)`,
+called when it is over. `greenroom.store` has all of it. What agents get of it, and what that asks of it
+in turn, is in `_bound_store`.
 
 Only `peek()` and `holds()` are called by actors in their handlers. The rest may be slow, and runs on
 workers.
@@ -193,6 +193,14 @@ class Bookkeeping:
     def holds(self) -> bool:
         """Whether this room may begin and write: others cannot take it for dead."""
         return self._holds is None or self._holds(self.owner)
+
+    # When the room is shut.
+
+    def let_go(self) -> None:
+        """Say that the room is over, even if that could not be written."""
+        let_go = getattr(self.store, "let_go", None)
+        if let_go is not None:
+            let_go(self.owner)
 
     # On workers.
 
