@@ -35,11 +35,12 @@ def stand_still(look: Callable[[], T]) -> T:
     if sys.version_info >= (3, 12):
         return look()
     restore = gc.enable if gc.isenabled() else gc.disable
-    steps: tuple[Callable[[], Any], ...] = (gc.disable, look, restore)
+    steps: Any = (gc.disable, look, restore)
+    called: Any = map(call, steps)
     found: T
     try:
-        # All steps in one instruction of this function, so that no other thread runs in between.
-        _, found, _ = map(call, steps)
+        # All are called in one instruction of this function: no other thread runs in between.
+        _, found, _ = called
     except BaseException:
         restore()
         raise
