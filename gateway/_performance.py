@@ -137,32 +137,42 @@ class Performance:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._ending = True
         try:
-            await self._end_all(failed=error is not None)
-        except BaseException as last:
-            # Its own cleaning up has failed, or was cancelled: the turn is given back all the same.
-            if error is None or isinstance(last, asyncio.CancelledError):
-                kind, error, traceback = type(last), last, last.__traceback__
-        try:
-            await self.ran.__aexit__(kind, error, traceback)
-        except NotRecorded as problem:
-            # It counts, and is recorded as soon as that works. The client may have its answer.
-            logger.warning("%s", problem)
-            self.recorded = False
-        except BaseException as last:
-            self._raise(last)
-        if error is not None:
-            self._raise(error)
-        if self.recorded and not self.ran.completed and not self.request.ephemeral:
-            self._raise(RoomClosed(f"{self} was ended by force when the server was closed", self.key))
-        self._over(None)
+            self._ending = True
+            try:
+                await self._end_all(failed=error is not None)
+            except BaseException as last:
+                # Its own cleaning up has failed, or was cancelled: the turn is given back all the same.
+                if error is None or isinstance(last, asyncio.CancelledError):
+                    kind, error, traceback = type(last), last, last.__traceback__
+            try:
+                await self.ran.__aexit__(kind, error, traceback)
+            except NotRecorded as problem:
+                # It counts, and is recorded as soon as that works. The client may have its answer.
+                logger.warning("%s", problem)
+                self.recorded = False
+            except BaseException as last:
+                self._raise(last)
+            if error is not None:
+                self._raise(error)
+            if self.recorded and not self.ran.completed and not self.request.ephemeral:
+                self._raise(
+                    RoomClosed(f"{self} was ended by force when the server was closed", self.key)
+                )
+            self._over(None)
+        finally:
+            del kind, error, traceback  # as in _raise()
 
     def _raise(self, error: BaseException) -> NoReturn:
         outcome = self._over(error)
-        if outcome is error:
-            raise error
-        raise outcome from None
+        try:
+            if outcome is error:
+                raise error
+            raise outcome from None
+        finally:
+            # They lead back here: only the collector would free all of the turn.
+            self._stopped = None
+            del error, outcome
 
     def _over(self, error: BaseException | None) -> Any:
         """Give everything back; return what is to come out."""

@@ -514,11 +514,13 @@ def _check_kind(name: str, value: T | None, kind: type[T], example: str) -> T:
 
 
 def _keep_books(store: Any, durability: str, own: ExitStack) -> Bookkeeping | None:
-    """The books of a room with a store. A store that is opened for them is closed by `own`."""
+    """The books of a room with a store. `own` lets the store go, and closes one that is opened here."""
     check_durability(durability)
     if store is None:
         return None
     if isinstance(store, str):
         store = open_store(store, durability=durability)
         own.callback(store.close)
-    return Bookkeeping(store, durability=durability)
+    books = Bookkeeping(store, durability=durability)
+    own.callback(books.let_go)
+    return books

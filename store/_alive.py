@@ -18,7 +18,7 @@ A lock can be lost while its room lives: the server was restarted, or the connec
 
 If we are not back at 3 before 4, we are buried alive. That costs us our sessions and nothing else: what
 they wrote is fenced off by its epoch, as always. A room whose row names a lock that it has lost begins
-and writes nothing (`holds`) before the row names another, or none: then the lease decides. Its next
+and records no turn (`holds`) before the row names another, or none: then the lease decides. Its next
 transaction begins with a beat, which sees to that.
 """
 
@@ -47,10 +47,12 @@ logger = logging.getLogger("greenroom.store")
 PAUSE = 0.4
 """How many seconds a lock must have been free. A living room that lost its own has another by then."""
 
+RESPITE, LONGEST_RESPITE = 10.0, 600.0
+"""For how many seconds no lock is tried for after one could not be taken. Twice as long each time."""
+
 _LIVING = select(rooms.c.room, rooms.c.lock_name).where(
     rooms.c.lock_name.is_not(None), rooms.c.expires > NOW
 )
-_NAMED = select(rooms.c.lock_name).where(rooms.c.lock_name.is_not(None))
 _BURY = (
     update(rooms)
     .where(rooms.c.room == bindparam("a_room"), rooms.c.lock_name == bindparam("a_lock"))
@@ -100,7 +102,7 @@ class Locks(Protocol):
         ...
 
     def tidy(self, names: Collection[str]) -> None:
-        """Remove what is left of others, that no row names."""
+        """Remove what is left of others than these, which living rooms name."""
         ...
 
 
@@ -117,6 +119,8 @@ class Alive:
         self._free_since: dict[str, float] = {}
         """The locks that were free at the last look, and since when they have been so at each."""
         self._tidied = self._warned = False
+        self._respite, self._not_before = RESPITE, float("-inf")
+        """When to try for a lock, after one could not be taken."""
 
     # One's own.
 
@@ -143,9 +147,13 @@ class Alive:
         return name
 
     def _take(self, locks: Locks, owner: str) -> Lock | None:
+        if self._clock() < self._not_before:
+            return None  # it may take long to fail, and every beat would wait for that
         try:
-            return locks.take(owner)
+            lock = locks.take(owner)
         except (NoLock, OSError, *self._engine.errors) as error:
+            self._not_before = self._clock() + self._respite
+            self._respite = min(2 * self._respite, LONGEST_RESPITE)
             if not self._warned:
                 logger.warning(
                     "Room %s cannot hold a lock in the store %s (%s). If it is killed, the others wait "
@@ -154,6 +162,8 @@ class Alive:
                 )
             self._warned = True
             return None
+        self._respite = RESPITE
+        return lock
 
     def said(self, owner: str, name: str | None) -> None:
         """The row of a room names this lock now, or none."""
@@ -189,12 +199,19 @@ class Alive:
         """Look for rooms whose process is dead, and end the leases of those that were so `PAUSE` ago."""
         if self._locks is None:
             return Burial((), again=False)
-        living: dict[str, str] = dict(self._engine.look(self._living))
+        try:
+            return self._look(self._locks)
+        except BaseException:
+            self._free_since = {}  # while nobody could look, rooms that live could not get another lock
+            raise
+
+    def _look(self, locks: Locks) -> Burial:
+        named = self._engine.look(self._living)
         if not self._tidied:
             self._tidied = True
-            named = self._engine.look(lambda connection: self._engine.run(connection, _NAMED, {}).rows)
-            self._locks.tidy({name for (name,) in named})
-        free = self._locks.free(living.values())
+            locks.tidy({name for _, name in named})
+        living = {room: name for room, name in named if room not in self._held}
+        free = locks.free(living.values())
         now = self._clock()
         self._free_since = {name: self._free_since.get(name, now) for name in free}
         dead = [
@@ -202,7 +219,7 @@ class Alive:
             for room, name in living.items()
             if name in free and now - self._free_since[name] >= PAUSE
         ]
-        buried = tuple(room for room, name in dead if self._bury(self._locks, room, name))
+        buried = tuple(room for room, name in dead if self._bury(locks, room, name))
         return Burial(buried, again=len(dead) < len(free))
 
     def _living(self, connection: PoolProxiedConnection) -> list[tuple[str, str]]:

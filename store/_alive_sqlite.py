@@ -110,7 +110,7 @@ class FileLocks:
             os.unlink(self._prefix + name.partition("@")[0])
 
     def tidy(self, names: Collection[str]) -> None:
-        """Remove files that no row names, and nobody has locked."""
+        """Remove files that no living room names, and nobody has locked."""
         named = {name.partition("@")[0] for name in names}
         folder, prefix = os.path.split(self._prefix)
         with suppress(NoLock, OSError):

@@ -33,7 +33,7 @@ from greenroom.store._url import is_memory
 if TYPE_CHECKING:
     from sqlalchemy.pool import PoolProxiedConnection
 
-__all__ = ["BACKEND", "Pools", "connect", "use_write_ahead_log"]
+__all__ = ["BACKEND", "Pools", "connect", "use_write_ahead_log", "wait_readable"]
 
 PATIENCE = 5.0
 """For how many seconds anything waits: for a connection, for a lock, for a statement."""
@@ -192,13 +192,16 @@ def _socket_of(driver: Any) -> socket.socket:
 def _ping_if_heard_of(driver: Any) -> None:
     """Raise if a connection is broken. Ask only if unread data suggests that the server closed it, since
     asking takes a round trip."""
-    if _is_readable(driver.pgconn.socket):
+    if wait_readable(0.0, driver.pgconn.socket):
         driver.execute("SELECT 1")
 
 
-def _is_readable(file: int) -> bool:
+def wait_readable(seconds: float, *files: int) -> bool:
+    """Wait until one of them has something to read. It needs no file descriptor of its own, unlike
+    `selectors`: a process that has run out of them can still hear."""
     if not hasattr(select, "poll"):  # Windows, where select() takes any socket
-        return bool(select.select([file], [], [], 0)[0])
+        return bool(select.select(files, [], [], seconds)[0])
     poll = select.poll()
-    poll.register(file, select.POLLIN)
-    return bool(poll.poll(0))
+    for file in files:
+        poll.register(file, select.POLLIN)
+    return bool(poll.poll(1000 * seconds))

@@ -37,7 +37,7 @@ from greenroom.store._messages import (
     read_messages,
 )
 from greenroom.store._own_writes import OwnWrites
-from greenroom.store._peek import Peeker
+from greenroom.store._peek import NO_VERSION, Peeker
 from greenroom.store._pending import Threads, soon
 from greenroom.store._schema import upgrade
 from greenroom.store._tables import DIRTY, messages, sessions
@@ -318,12 +318,13 @@ class Store(Maintenance):
             raise
         return result
 
-    def peek(self, session_id: str) -> tuple[int, bool] | None:
-        """The version of a transcript, and whether it is ended; `None` for an unknown session.
+    def peek(self, session_id: str, expected: int = NO_VERSION) -> tuple[int, bool] | None:
+        """The version of a transcript, and whether it is ended; `None` for an unknown session. It is
+        quicker if the version is the `expected` one.
 
         It waits for nobody, or raises `CannotPeek`.
         """
-        return self._peeker.peek(session_id)
+        return self._peeker.peek(session_id, expected)
 
     # The ledger
 
@@ -382,6 +383,10 @@ class Store(Maintenance):
         """Whether a room of this store may begin and write. Not while its row names a lock that it has
         lost: others may take it for dead. With its next beat it may again."""
         return self._alive.holds(owner)
+
+    def let_go(self, owner: str) -> None:
+        """A room of this store is over, whether it could say so here or not: free its lock."""
+        self._alive.let_go(owner)
 
     def bury(self) -> Burial:
         """Look for rooms whose process has ended, and end the leases of those that had ended at an

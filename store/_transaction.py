@@ -187,12 +187,16 @@ class Transaction:
         was dead or unknown: it lost some."""
         check_name("owner", owner)
         lock = self._locks[owner] = self._alive.hold(owner)
-        if self._run(sql.BEAT, an_owner=owner, ttl=ttl, a_lock=lock).count == 1:
-            return True
         values = {"an_owner": owner, "ttl": ttl, "a_lock": lock}
-        enter = sql.ENTER[self._engine.dialect.name]
-        self._run(enter, **values, a_host=printable(host, 255), a_pid=pid)
-        return False
+        lived = self._run(sql.BEAT, **values).count == 1
+        if not lived:
+            enter = sql.ENTER[self._engine.dialect.name]
+            self._run(enter, **values, a_host=printable(host, 255), a_pid=pid)
+        # 1. this lock is lost  2. another is taken, and the row names it  3. we name the lost one again.
+        # From 3 on the row is locked: a lock that is taken later is named after this transaction.
+        if self._alive.hold(owner) != lock:
+            self.beat(owner, ttl=ttl, host=host, pid=pid)
+        return lived
 
     def retire(self, owner: str) -> int:
         """A room is no more: all its sessions are free. How many there were."""

@@ -43,6 +43,8 @@ class RecoveryState:
     looking: bool = False
     more: bool = False
     """There may be more than were found."""
+    again: bool = False
+    """There may be some that the look which is under way does not show."""
 
     found: dict[str, Any] = field(default_factory=dict[str, Any])
     """The session ids that are to be recovered, each with its row, the longest waiting first."""
@@ -95,7 +97,9 @@ class Recovery(Actor):
             self._next_look.cancel()
         pause = self._context.policy.lease_ttl / 2
         self._next_look = self.call_later(pause, Call(self.look_now_and_again))
-        self._state.passed_over.clear()
+        state = self._state
+        state.passed_over.clear()
+        state.again = state.looking
         self._look_for_orphans()
 
     @property
@@ -126,12 +130,12 @@ class Recovery(Actor):
 
     def _orphans_found(self, message: Answered) -> None:
         state = self._state
-        state.looking = False
-        if message.error is not None:
+        again, state.again, state.looking = state.again, False, False
+        if message.error is not None and not again:
             return  # the store writer has said so, and there is another time
-        rows = message.value
+        rows = message.value or ()
         # If there are more, enough of these are new that we do not look again at once.
-        state.more = len(rows) >= message.request.values["limit"]
+        state.more = again or len(rows) >= message.request.values["limit"]
         for row in rows:
             if row.session_id not in state.under_way and row.session_id not in state.passed_over:
                 state.found[row.session_id] = row

@@ -214,7 +214,8 @@ class StoreWriter:
             health.beat_due = False
             hand.extra = Beat(ttl)
         if health.singly:
-            return 0 if hand.extra is not None else 1
+            # A beat goes alone. If the last one failed, one entry goes with it: else none is ever told.
+            return 0 if hand.extra is not None and health.beaten else 1
         return min(waiting, MOST_AT_ONCE)
 
     def put_back(self, hand: Hand[ToWrite]) -> None:
@@ -254,7 +255,7 @@ class StoreWriter:
         error, health = hand.error, self._health
         if hand.given_up and isinstance(error, WorkTimedOut):
             self._hanging[hand] = frozenset(entry.session_id for entry in hand.entries)
-        together = len(hand.entries) + (hand.extra is not None) > 1
+        together = len(hand.entries) + (hand.extra is not None) > 1 and not health.singly
         if error is not None and _away(error):
             health.callers_write = False
         elif error is not None and not hand.given_up and together:

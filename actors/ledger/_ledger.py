@@ -43,6 +43,7 @@ from greenroom.actors.errors import LostOwnership, NotRecorded, StoreAway, text_
 from greenroom.actors.ledger._bound_store import BoundStore, Fences
 from greenroom.actors.ledger.accounts import IN_DOUBT, PINNED, Account, Accounts, judge
 from greenroom.actors.ledger.bookkeeping import ToWrite
+from greenroom.actors.ledger.coherence import NO_VERSION
 from greenroom.actors.runtime._answers import ask_and_hear
 from greenroom.actors.runtime._logging import get_log
 from greenroom.actors.session.machine import Mode, Place
@@ -253,13 +254,18 @@ class Ledger:
             return None
         if books.ledger and not self._has(session_id):
             return None
-        seen = books.peek(session_id)
+        seen = self._peek(session_id)
         home_id = self._home_beside(session_id)
-        home = None if home_id is None else books.peek(home_id)
+        home = None if home_id is None else self._peek(home_id)
         if seen is None or (home_id is not None and home is None) or (guessed and seen.ended):
             return None
         self._known.seen = seen
         return Entry.STALE if self._is_stale(session_id, seen, home) else Entry.FRESH
+
+    def _peek(self, session_id: str) -> TranscriptVersion | None:
+        remembered = self._remembered()
+        expected = NO_VERSION if remembered is None else remembered.expected(session_id)
+        return self._books.peek(session_id, expected)
 
     def _has(self, session_id: str) -> bool:
         """Whether a session id is this room's for sure, for a turn that begins now."""
@@ -350,7 +356,7 @@ class Ledger:
         if self._books.ledger or turn is not self._state.machine.turn:
             return False
         session_id, remembered = self._id_of(turn), self._remembered()
-        seen = self._books.peek(session_id)
+        seen = self._peek(session_id)
         if seen is not None and remembered is not None:
             remembered.remember(session_id, seen)
         return seen is not None

@@ -17,11 +17,12 @@ And some that make it better, where they are there: `take_all(turns, owner=…)`
 owner=…, durability=…)`, what `take` and `complete` do in the usual case, for several sessions in a
 transaction of their own; `transact(work, owner=…, durability=…)`, one as a call; `patience`, after how
 many seconds these have failed at the latest, so that the callers of turns may call them, and
-`interrupt(owner)`, which has them fail sooner; `peek(session_id)`, a look at the version that never
-waits; `own_writes(session_id)` and `own_writes_done(session_id)`, how many versions this very object is
-adding or has added; `bury()`, a look for rooms that are dead; `holds(owner)`, whether this one cannot be
-taken for dead. `greenroom.store` has all of it. What agents get of it, and what that asks of it in
-turn, is in `_bound_store`.
+`interrupt(owner)`, which has them fail sooner; `peek(session_id, expected)`, a look at the version that
+never waits, and is quicker if that is the expected one; `own_writes(session_id)` and
+`own_writes_done(session_id)`, how many versions this very object is adding or has added; `bury()`, a
+look for rooms that are dead; `holds(owner)`, whether this one cannot be taken for dead; `let_go(owner)`,
+called when it is over. `greenroom.store` has all of it. What agents get of it, and what that asks of it
+in turn, is in `_bound_store`.
 
 Only `peek()` and `holds()` are called by actors in their handlers. The rest may be slow, and runs on
 workers.
@@ -35,7 +36,7 @@ import socket
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from greenroom.actors.ledger.coherence import TranscriptVersion
+from greenroom.actors.ledger.coherence import NO_VERSION, TranscriptVersion
 from greenroom.actors.runtime._strikes import is_strike
 from greenroom.messages import (
     CallLedger,
@@ -148,7 +149,7 @@ class Bookkeeping:
         """Whether it remembers which conversation of a key is current."""
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         """What this room is called in the store."""
-        self._peek: Callable[[str], tuple[int, bool] | None] | None = (
+        self._peek: Callable[[str, int], tuple[int, bool] | None] | None = (
             store.peek if getattr(store, "can_peek", False) else None
         )
         self._take_all: Callable[..., dict[str, Any]] | None = getattr(store, "take_all", None)
@@ -172,14 +173,15 @@ class Bookkeeping:
         """Whether it can be looked at without waiting."""
         return self._peek is not None
 
-    def peek(self, session_id: str) -> TranscriptVersion | None:
-        """Look at a session id without waiting for anybody. `None`: it cannot be told so quickly, or the
-        store does not know it, or cannot be read: whoever wants to know asks properly."""
+    def peek(self, session_id: str, expected: int = NO_VERSION) -> TranscriptVersion | None:
+        """Look at a session id without waiting for anybody. It is quicker if the version is the
+        `expected` one. `None`: it cannot be told so quickly, or the store does not know it, or cannot be
+        read: ask properly."""
         if self._peek is None:
             return None
         finished = self._finished(session_id)
         try:
-            seen = self._peek(session_id)
+            seen = self._peek(session_id, expected)
         except Exception as error:
             if is_strike(error):
                 raise
@@ -191,6 +193,14 @@ class Bookkeeping:
     def holds(self) -> bool:
         """Whether this room may begin and write: others cannot take it for dead."""
         return self._holds is None or self._holds(self.owner)
+
+    # When the room is shut.
+
+    def let_go(self) -> None:
+        """Say that the room is over, even if that could not be written."""
+        let_go = getattr(self.store, "let_go", None)
+        if let_go is not None:
+            let_go(self.owner)
 
     # On workers.
 

@@ -15,7 +15,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["MOST_REMEMBERED", "Remembered", "TranscriptVersion"]
+__all__ = ["MOST_REMEMBERED", "NO_VERSION", "Remembered", "TranscriptVersion"]
+
+NO_VERSION = -1
+"""A version that no transcript has."""
 
 MOST_REMEMBERED = 8
 """How many session ids an agent's versions are remembered for, besides its home."""
@@ -45,6 +48,11 @@ class Remembered:
 
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._marks
+
+    def expected(self, session_id: str) -> int:
+        """The version that a session id has if nobody else has written to it."""
+        mark = self._marks.get(session_id)
+        return NO_VERSION if mark is None else mark.version
 
     def remember(self, session_id: str, seen: TranscriptVersion | None) -> None:
         """The agent knows everything up to here. `None`: nobody can tell."""

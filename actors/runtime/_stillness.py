@@ -8,7 +8,7 @@ collection of garbage. That runs finalizers and callbacks, which let other threa
     3. the thread returns from the function, and its frame is gone
     4. CPython ties the new object to where the frame was: memory is damaged
 
-    1. `sys._current_exceptions()`, as `_current_frames()`, takes a lock of the interpreter, and allocates
+    1. `sys._current_exceptions()` and `_current_frames()` take a lock of the interpreter, and allocate
     2. as above
     3. a thread that begins or ends waits for that lock, and keeps the GIL: nothing runs any more
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 import gc
 import sys
 from operator import call
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +35,12 @@ def stand_still(look: Callable[[], T]) -> T:
     if sys.version_info >= (3, 12):
         return look()
     restore = gc.enable if gc.isenabled() else gc.disable
+    steps: Any = (gc.disable, look, restore)
+    called: Any = map(call, steps)
+    found: T
     try:
-        # All three in one instruction of this function, so that no other thread runs in between.
-        _, found, _ = map(call, (gc.disable, look, restore))
+        # All are called in one instruction of this function: no other thread runs in between.
+        _, found, _ = called
     except BaseException:
         restore()
         raise

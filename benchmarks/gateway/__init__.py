@@ -3,6 +3,7 @@
     greenroom          the gateway as it is, without a store
     the same route     the same app, guard, body and answer, but its route calls the agent itself: agents
                        are in a dict by session, nothing is admitted, nobody sees to one turn a session
+    … with sqlite3     that route, which writes a row for each answer, on a thread
     FastAPI alone      that route in an app of its own, without a guard
     SQLite, …          the gateway with a store: every turn is recorded, or only read for
 
@@ -22,6 +23,7 @@ from benchmarks.contenders import OURS
 from benchmarks.stores import READS_ONLY, SQLITE_NORMAL
 
 PLAIN = "plain_route"
+BY_HAND = "route_with_sqlite3"
 BARE = "fastapi_alone"
 
 
@@ -38,6 +40,7 @@ class Part:
 PARTS = {
     OURS: Part(title="greenroom", app="gateway"),
     PLAIN: Part(title="the same route", app="plain"),
+    BY_HAND: Part(title="… with sqlite3", app="plain", store=True),
     BARE: Part(title="FastAPI alone", app="bare"),
     SQLITE_NORMAL: Part(title="SQLite, normal", app="gateway", store=True),
     READS_ONLY: Part(title="SQLite, only read", app="gateway", store=True, durability="off"),
@@ -49,6 +52,10 @@ NOTES = {
     PLAIN: (
         "the gateway's app, guard, body and answer, but the route calls the agent itself, which it finds"
         " in a dict by session; streams are Starlette's StreamingResponse"
+    ),
+    BY_HAND: (
+        "that route, which also writes what greenroom's ledger does for each answer: one UPDATE of the"
+        " session's row, with sqlite3 on one thread, in a write-ahead log with synchronous = normal"
     ),
     BARE: "that route, in an app that has nothing else",
     SQLITE_NORMAL: "greenroom with a store: each turn is in the ledger before its answer is sent",

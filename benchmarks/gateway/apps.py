@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI
 
 from benchmarks.gateway import PARTS
 from benchmarks.gateway.agents import KINDS, PATH, agent_for, session_name
-from benchmarks.gateway.plain import Agents, bare_app, plain_route
+from benchmarks.gateway.plain import Agents, Record, bare_app, forget, plain_route, record_in
 from benchmarks.gateway.scenarios import SESSIONS
 from greenroom import BuildContext, Policy, open_store
 from greenroom.gateway import Config, Stage
@@ -39,17 +39,20 @@ class Production:
         if part.app == "bare":
             self.app = bare_app(self._agents)
             return
-        if part.store and part.durability == "off":
+        self._plain = part.app == "plain"
+        self._record: Record = forget
+        if self._plain and part.store:
+            self._record = record_in(url, every_session())
+        elif part.durability == "off":
             make_sessions(url)
         config = Config(
-            store=url if part.store else None,
+            store=url if part.store and not self._plain else None,
             durability=part.durability,
             policy=Policy(cap=MOST, idle_ttl=HOUR, sweep_every=HOUR, session_ttl=HOUR),
             max_running=MOST,
             max_sessions_per_token=MOST,
         )
         self.stage = Stage(config, self._build)
-        self._plain = part.app == "plain"
         self.app = self._without_greenroom() if self._plain else create_app(self.stage)
 
     def _build(self, context: BuildContext, /, **options: Any) -> Any:
@@ -65,7 +68,7 @@ class Production:
             routes = theirs(stage)
             others = [route for route in routes.routes if getattr(route, "path", None) != PATH]
             assert len(others) == len(routes.routes) - 1, f"{PATH} is not where it was"
-            routes.routes[:] = [*plain_route(self._agents).routes, *others]
+            routes.routes[:] = [*plain_route(self._agents, self._record).routes, *others]
             return routes
 
         assert self.stage is not None
@@ -88,10 +91,13 @@ class Production:
             self.stage.close()
 
 
+def every_session() -> list[str]:
+    """The names that clients give."""
+    return [session_name(kind, number) for kind in KINDS for number in range(SESSIONS)]
+
+
 def make_sessions(url: str) -> None:
     """The rows of all sessions: a room that only reads makes none, and looks for them in vain."""
     with open_store(url) as store:
-        for kind in KINDS:
-            for number in range(SESSIONS):
-                key = LOCAL.key(session_name(kind, number))
-                store.create_session(key, key=key)
+        for key in map(LOCAL.key, every_session()):
+            store.create_session(key, key=key)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contenders import LOCK, OURS
-from benchmarks.gateway import BARE, PARTS, PLAIN, TITLES
+from benchmarks.contenders import LOCK, OURS, THREADING
+from benchmarks.gateway import BARE, BY_HAND, PARTS, PLAIN, TITLES
 from benchmarks.gateway.bars import OVER_PLAIN
 from benchmarks.gateway.scenarios import CAST, RATED, STREAMS
 from benchmarks.picture import (
@@ -31,6 +31,7 @@ from benchmarks.tables import count_or_amount
 LOOKS = {
     OURS: OURS,
     PLAIN: LOCK,
+    BY_HAND: THREADING,
     BARE: "simple_queue",
     SQLITE_NORMAL: "xoscar_local",
     READS_ONLY: "thespian_simple",

@@ -1,92 +1,80 @@
 """Sends the pieces of a stream: those that are ready at the same time together.
 
     the first piece     is sent at once
-    from then on        a piece waits for the next one as long as the agent has it ready: it is sent as
-                        soon as the agent waits for something, or has taken `LONGEST` for the next
+    from then on        a piece is held while the agent is at work. What is held is sent as soon as the
+                        agent waits for something, by a task of its own; or with the next piece, if that
+                        took longer than `LONGEST`
 
-So nothing is sent later than the agent's next wait, and an agent that passes on what comes in one packet
-has it sent in one.
+So an agent that passes on what comes in one packet has it sent in one. What an agent does while it waits
+is its own affair: it may cancel its task there, as `asyncio.timeout()` does, and no piece is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
-import types
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import Iterable
 
-__all__ = ["Outgoing", "next_piece"]
-
-T = TypeVar("T")
+__all__ = ["Outgoing"]
 
 MOST = 64
-"""So many pieces are sent together, and no more."""
+"""How many pieces are held at most. A client that reads more slowly slows its agent down."""
 
 LONGEST = 0.002
-"""Seconds for which a piece is held back while the agent is at work on the next one."""
+"""How many seconds an agent may work on a piece while others are held."""
 
 
 class Outgoing:
-    """What is to be sent next."""
+    """What is sent next."""
 
-    __slots__ = ("_lines", "_pieces", "_send", "_since")
+    __slots__ = ("_failed", "_held", "_pieces", "_send", "_sent_at", "_task")
 
-    def __init__(self, send: Callable[[Iterable[str]], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        send: Callable[[Iterable[str]], Awaitable[None]],
+        failed: Callable[[Exception], object],
+    ) -> None:
+        """`failed` is called with what the task that sends raises: the agent is at work meanwhile."""
         self._send = send
-        self._lines: list[str] = []
+        self._failed = failed
+        self._held: list[str] = []
         self._pieces = 0
-        self._since = -inf  # nothing is sent yet: the first piece cannot wait
+        self._sent_at = -inf  # nothing is sent yet: the first piece is not held
+        self._task: asyncio.Task[None] | None = None
 
     async def put(self, lines: Iterable[str]) -> None:
-        """Take a piece, and send what is there if it cannot wait."""
-        self._lines += lines
+        """Take a piece, and send what is held if that cannot wait."""
+        self._held += lines
         self._pieces += 1
-        if self._pieces >= MOST or monotonic() - self._since > LONGEST:
+        if self._pieces >= MOST or monotonic() - self._sent_at > LONGEST:
             await self.flush()
+        elif self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._send_aside())
 
     async def flush(self) -> None:
-        """Send what is there."""
-        if self._lines:
-            lines, self._lines, self._pieces = self._lines, [], 0
-            await self._send(lines)
-            self._since = monotonic()
+        """Send what is held."""
+        if self._task is not None:
+            await self._task
+        await self._send_held()
 
+    def drop(self) -> None:
+        """Send nothing more."""
+        if self._task is not None:
+            self._task.cancel()
 
-@types.coroutine
-def next_piece(
-    pieces: AsyncIterator[T], before_waiting: Callable[[], Awaitable[None]]
-) -> Generator[Any, Any, T]:
-    """Wait for the next piece. `before_waiting` is awaited before that, if the piece is not there at
-    once; it must not raise. Raises `StopAsyncIteration` behind the last one."""
-    steps: Any = anext(pieces).__await__()
-    try:
-        waits_for = next(steps)
-    except StopIteration as there:
-        piece: T = there.value
-        return piece
-    cancelled: asyncio.CancelledError | None = None
-    try:
-        yield from before_waiting().__await__()
-    except asyncio.CancelledError as error:
-        # It is the agent that is to be cancelled, where it waits: as `Task.cancel()` does it.
-        if waits_for is None or not waits_for.cancel():
-            cancelled = error
-    while True:
+    async def _send_aside(self) -> None:
         try:
-            if cancelled is not None:
-                strike, cancelled = cancelled, None
-                raise strike
-            yield waits_for
-        except BaseException as raised:
-            try:
-                waits_for = steps.throw(raised)
-            except StopIteration as there:
-                piece = there.value
-                return piece
-        else:
-            return cast("T", (yield from steps))
+            await self._send_held()
+        except Exception as error:
+            self._failed(error)
+
+    async def _send_held(self) -> None:
+        while self._held:
+            lines, self._held, self._pieces = self._held, [], 0
+            await self._send(lines)
+            self._sent_at = monotonic()

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 
 from greenroom.gateway._agent import Finish, Usage
 from greenroom.gateway._errors import ApiError, api_error
-from greenroom.gateway.api._pieces import Outgoing, next_piece
+from greenroom.gateway.api._pieces import Outgoing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -174,25 +174,19 @@ class TurnReply(Response):
 
     async def _send_pieces(self, answer: Answer, send: Send) -> None:
         performance, shape = self._performance, self._shape
-        outgoing = Outgoing(lambda lines: _send_lines(send, lines))
-
-        async def flush() -> None:
-            try:
-                await outgoing.flush()
-            except Exception as error:  # the agent is at work: it has to be ended first
-                performance.stop(error)
-
-        pieces = aiter(performance)
+        outgoing = Outgoing(lambda lines: _send_lines(send, lines), performance.stop)
         try:
-            while True:
-                text = answer.take(await next_piece(pieces, flush))
-                if text:
-                    await outgoing.put(shape.piece(text))
-        except StopAsyncIteration:
+            try:
+                async for piece in performance:
+                    text = answer.take(piece)
+                    if text:
+                        await outgoing.put(shape.piece(text))
+            except Exception:
+                await outgoing.flush()  # what it said before it failed
+                raise
             await outgoing.flush()
-        except Exception:
-            await outgoing.flush()  # what it said before it failed
-            raise
+        finally:
+            outgoing.drop()
 
 
 class _Watch:

@@ -23,13 +23,16 @@ YOUNG = 10_000
 
 @contextlib.contextmanager
 def calm_collector() -> Iterator[None]:
-    """While the server serves. For the whole process."""
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG, *before[1:])
+    """While the server serves. For the whole process, unless the program has settings of its own."""
+    before, freeze = gc.get_threshold(), gc.get_freeze_count() == 0
+    if freeze:
+        gc.collect()
+        gc.freeze()
+    if 0 < before[0] < YOUNG:  # 0: the operator has switched it off
+        gc.set_threshold(YOUNG, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if freeze:
+            gc.unfreeze()

@@ -43,7 +43,7 @@ class Peeking(OnlySessions):
         self.trouble: Exception | None = None
         self.asked: list[str] = []
 
-    def peek(self, session_id: str) -> tuple[int, bool] | None:
+    def peek(self, session_id: str, expected: int) -> tuple[int, bool] | None:
         self.asked.append("peek")
         if self.trouble is not None:
             raise self.trouble

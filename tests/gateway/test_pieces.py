@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 
+import anyio
 import pytest
 
 from greenroom.gateway import ChatRequest
 from greenroom.gateway.api import _pieces
-from greenroom.gateway.api._pieces import next_piece
 from tests.actors.actors import PATIENCE
 from tests.gateway.raw import Raw, connect, request
 from tests.gateway.serving import serving
@@ -166,129 +166,147 @@ def test_what_an_agent_says_before_it_fails_is_sent() -> None:
     assert b"agent_failed" in answer.partition(b'"two"')[2]
 
 
-# How the next piece is waited for.
+# An agent that waits in ways of its own while others send what it said.
 
 
-async def _nothing() -> None:
-    """Nothing is to be sent."""
+class Connection:
+    """A client that reads each part of its answer when the test lets it."""
+
+    def __init__(self, app: Any) -> None:
+        body = json.dumps({"messages": [{"role": "user", "content": "?"}], "stream": True}).encode()
+        self._app = app
+        self._events = [{"type": "http.request", "body": body, "more_body": False}]
+        self._length = str(len(body)).encode()
+        self.answer = b""
+        self.reads = asyncio.Event()
+        self.reads.set()
+        self.stuck = asyncio.Event()
+        self.stops_at = b"nothing"
+
+    async def ask(self) -> str:
+        """The texts of the answer, in one."""
+        headers = [(b"host", b"localhost"), (b"content-length", self._length)]
+        scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": headers}
+        await self._app({**scope, "query_string": b"", "scheme": "http"}, self._receive, self._send)
+        texts = [_text_of(line) for line in self.answer.splitlines() if line.startswith(b"data: {")]
+        assert self.answer.endswith(b"data: [DONE]\n\n"), self.answer
+        return "".join(texts)
+
+    async def _receive(self) -> MutableMapping[str, Any]:
+        if self._events:
+            return self._events.pop()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
+        if self.stops_at in message.get("body", b""):
+            self.reads.clear()
+            self.stuck.set()
+        await self.reads.wait()
+        self.answer += message.get("body", b"")
 
 
-async def _all(pieces: AsyncIterator[str]) -> list[str]:
-    said = []
+async def _give_up_at_once() -> None:
     try:
-        while True:
-            said.append(await next_piece(pieces, _nothing))
-    except StopAsyncIteration:
-        return said
+        async with asyncio.timeout(0):
+            await asyncio.Event().wait()
+    except TimeoutError:
+        pass
 
 
-class _Steps:
-    """Hands over once what is ready is being sent."""
-
-    def __init__(self) -> None:
-        self.sending = asyncio.Event()
-
-    async def stuck(self) -> None:
-        """A client that reads nothing."""
-        self.sending.set()
-        await asyncio.get_running_loop().create_future()
+async def _leave_a_scope_at_once() -> None:
+    with anyio.move_on_after(0):
+        await asyncio.Event().wait()
 
 
-def test_pieces_come_in_order_whether_they_are_waited_for_or_not() -> None:
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("wait", [_give_up_at_once, _leave_a_scope_at_once])
+def test_no_piece_is_lost_when_an_agent_gives_a_wait_up(wait: Callable[[], Awaitable[None]]) -> None:
     async def pieces() -> AsyncIterator[str]:
-        yield "a"
-        await asyncio.sleep(0)
-        await asyncio.get_running_loop().run_in_executor(None, int)
-        yield "b"
-        yield "c"
-
-    assert asyncio.run(_all(pieces())) == ["a", "b", "c"]
-
-
-def _cancelled_while_it_sends(wait: Callable[[], Any]) -> list[str]:
-    """What becomes of an agent that waits, while its client does not read, when the turn is ended."""
-    told: list[str] = []
-
-    async def pieces() -> AsyncIterator[str]:
-        try:
+        for number in range(20):
+            yield f"<{number}>"
             await wait()
-            yield "it went on"
-        except asyncio.CancelledError:
-            told.append("cancelled")
-            raise
-        finally:
-            told.append("cleaned up")
 
-    async def run() -> None:
-        steps, answer = _Steps(), pieces()
+    with serving(lambda _, **__: AsyncSpeaker(pieces)) as server:
+        answer = server.call(Connection(server.app).ask())
 
-        async def play() -> str:
-            return await next_piece(answer, steps.stuck)
-
-        playing = asyncio.create_task(play())
-        await steps.sending.wait()
-        playing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await playing
-        await answer.aclose()  # type: ignore[attr-defined]  # it is a generator, which nobody runs any more
-
-    asyncio.run(run())
-    return told
+    assert answer == "".join(f"<{number}>" for number in range(20))
 
 
-def test_an_agent_is_cancelled_where_it_waits_while_what_it_said_is_sent() -> None:
-    told = _cancelled_while_it_sends(lambda: asyncio.get_running_loop().create_future())
-
-    assert told == ["cancelled", "cleaned up"]
-
-
-def test_so_is_one_that_only_lets_others_go_first() -> None:
-    assert _cancelled_while_it_sends(lambda: asyncio.sleep(0)) == ["cancelled", "cleaned up"]
-
-
-def test_so_is_one_whose_wait_was_over_at_that_moment() -> None:
-    def over_soon() -> asyncio.Future[None]:
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        loop.call_soon(future.set_result, None)
-        return future
-
-    assert _cancelled_while_it_sends(over_soon) == ["cancelled", "cleaned up"]
-
-
-def test_so_is_what_it_waits_for() -> None:
-    ended: list[bool] = []
-
-    async def on_a_task() -> None:
-        inner = asyncio.create_task(asyncio.Event().wait())
-        try:
-            await inner
-        finally:
-            ended.append(inner.cancelled())
-
-    assert _cancelled_while_it_sends(on_a_task) == ["cancelled", "cleaned up"]
-    assert ended == [True]
-
-
-def test_an_agent_that_is_cancelled_may_still_have_a_last_word() -> None:
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("wait", [_give_up_at_once, _leave_a_scope_at_once])
+def test_nor_is_one_while_its_client_does_not_read(wait: Callable[[], Awaitable[None]]) -> None:
     async def pieces() -> AsyncIterator[str]:
-        try:
-            await asyncio.get_running_loop().create_future()
-        except asyncio.CancelledError:
-            yield "a last word"
+        for piece in ("one ", "two ", "three ", "four"):
+            yield piece
+            await wait()
 
-    async def run() -> str:
-        steps, answer = _Steps(), pieces()
+    async def talk(app: Any) -> str:
+        client = Connection(app)
+        client.stops_at = b"two"
+        answer = asyncio.create_task(client.ask())
+        await client.stuck.wait()
+        for _ in range(100):  # the agent goes on as far as it can
+            await asyncio.sleep(0)
+        client.reads.set()
+        return await answer
 
-        async def play() -> str:
-            return await next_piece(answer, steps.stuck)
+    with serving(lambda _, **__: AsyncSpeaker(pieces)) as server:
+        assert server.call(talk(server.app)) == "one two three four"
 
-        playing = asyncio.create_task(play())
-        await steps.sending.wait()
-        playing.cancel()
-        return await playing
 
-    assert asyncio.run(run()) == "a last word"
+@pytest.mark.usefixtures("patient")
+def test_turns_that_wait_for_the_same_do_not_disturb_each_other() -> None:
+    shared: list[asyncio.Future[str]] = []
+
+    async def pieces() -> AsyncIterator[str]:
+        if not shared:
+            shared.append(asyncio.get_running_loop().create_future())
+        yield "one "
+        yield "two "
+        yield await shared[0]
+
+    async def talk(app: Any) -> list[str]:
+        slow, fast = Connection(app), Connection(app)
+        slow.stops_at = fast.stops_at = b"two"
+        first = asyncio.create_task(slow.ask())
+        await slow.stuck.wait()
+        second = asyncio.create_task(fast.ask())
+        await fast.stuck.wait()
+        fast.reads.set()
+        shared[0].set_result("three")
+        answers = [await second]
+        slow.reads.set()
+        return [await first, *answers]
+
+    with serving(lambda _, **__: AsyncSpeaker(pieces)) as server:
+        assert server.call(talk(server.app)) == ["one two three"] * 2
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_client_that_does_not_read_stops_its_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_pieces, "MOST", 3)
+    said: list[int] = []
+
+    async def pieces() -> AsyncIterator[str]:
+        for number in range(20):
+            said.append(number)
+            yield str(number)
+            await asyncio.sleep(0)
+
+    async def talk(app: Any) -> str:
+        client = Connection(app)
+        client.stops_at = b'"2"'
+        answer = asyncio.create_task(client.ask())
+        await client.stuck.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(said) == 6  # 2 is being sent, three are held
+        client.reads.set()
+        return await answer
+
+    with serving(lambda _, **__: AsyncSpeaker(pieces)) as server:
+        assert server.call(talk(server.app)) == "".join(map(str, range(20)))
 
 
 @pytest.mark.usefixtures("patient")
@@ -304,23 +322,14 @@ def test_a_client_that_goes_while_pieces_are_sent_ends_the_turn_where_the_agent_
             told.append("cancelled")
             raise
 
-    async def send(message: MutableMapping[str, Any]) -> None:
-        if b'"two"' in message.get("body", b""):
-            raise OSError
+    class Gone(Connection):
+        async def _send(self, message: MutableMapping[str, Any]) -> None:
+            if b'"two"' in message.get("body", b""):
+                raise OSError
 
     async def talk(app: Any) -> None:
-        body = json.dumps({"messages": [{"role": "user", "content": "?"}], "stream": True}).encode()
-        events = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> MutableMapping[str, Any]:
-            if events:
-                return events.pop()
-            await asyncio.Event().wait()
-            raise AssertionError
-
-        headers = [(b"host", b"localhost"), (b"content-length", str(len(body)).encode())]
-        scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": headers}
-        await app({**scope, "query_string": b"", "scheme": "http"}, receive, send)
+        with pytest.raises(AssertionError):  # the answer has no end
+            await Gone(app).ask()
 
     with serving(lambda _, **__: AsyncSpeaker(pieces)) as server:
         server.call(talk(server.app))

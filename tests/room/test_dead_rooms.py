@@ -12,7 +12,7 @@ from greenroom.actors import ManualClock
 from greenroom.store import Burial
 from greenroom.store._alive_sqlite import FileLock
 from greenroom.supervisor.dead_rooms import PACE, PAUSE
-from tests.actors.actors import in_thread, join_all
+from tests.actors.actors import Gate, in_thread, join_all
 from tests.room.agents import take_turn, touch, until
 from tests.room.test_ledger import RIVAL, Away, Moody, Stage, advance_until, owner_of
 from tests.room.test_ledger import stage as stage
@@ -42,6 +42,19 @@ class Watchful(Moody):
     def wait_look(self, number: int) -> None:
         """Wait until somebody has looked so often."""
         until(lambda: self.looks >= number, "a look for dead rooms")
+
+
+class Late(Watchful):
+    """The answer to its first look for orphans is late."""
+
+    def __init__(self, store: Store, clock: ManualClock) -> None:
+        super().__init__(store, clock)
+        self.answer = Gate()
+
+    def transact(self, work: Any, *, durability: str) -> None:
+        super().transact(work, durability=durability)
+        if "orphans" in self.done:
+            self.answer.wait()
 
 
 class Scene:
@@ -88,6 +101,25 @@ def test_what_a_dead_room_left_is_committed_when_it_is_known_to_be_dead(
 
     assert f"The process of room {RIVAL} has ended. Its sessions may be taken over" in caplog.messages
     until(lambda: room.stats().recovered == 1, "a recovery that is counted")
+
+
+def test_what_a_dead_room_left_is_looked_for_again_if_it_was_just_looked_for(scene: Scene) -> None:
+    """G9: 1. recovery looks, and finds nothing  2. the room is found dead  3. recovery hears of 1."""
+    scene.store = store = Late(scene.store._store, scene.clock)
+    scene.kill_rival()
+    room = scene.open()
+    store.answer.wait_reached()
+    dead_rooms = room._context.dead_rooms
+    assert dead_rooms is not None
+    found, told = dead_rooms._found, list[object]()
+    dead_rooms._found = lambda: told.append(found())
+
+    advance_until_look(scene, 2)
+    until(lambda: told, "a recovery that is told")
+    assert scene.stage.ledger() == (1, 0)
+    store.answer.open()
+
+    until(lambda: scene.stage.ledger() == (1, 1), "the commit of what was left")
 
 
 def advance_until_look(scene: Scene, number: int) -> None:
@@ -195,6 +227,19 @@ def test_a_room_that_is_closed_looks_no_more(scene: Scene) -> None:
     scene.clock.advance(2 * ENDLESS)
 
     assert scene.store.looks == looks
+
+
+def test_a_room_that_cannot_say_that_it_is_over_lets_its_lock_go(stage: Stage) -> None:
+    """M3: the store that it was given lives on."""
+    store = stage.moody()
+    room = stage.room(store)
+    touch(room, "a")
+    assert list(store._store._alive._held) == [owner_of(room)]
+
+    store.trouble = Away("no route")
+    room.close()
+
+    assert store._store._alive._held == {}
 
 
 # A room that lost its lock.

@@ -39,7 +39,7 @@ class Store(Shelf):
         self.can_peek = can_peek
         self.asked = 0
 
-    def peek(self, session_id: str) -> tuple[int, bool] | None:
+    def peek(self, session_id: str, expected: int) -> tuple[int, bool] | None:
         row = self.rows.get(session_id)
         return None if row is None else (row.version, row.ended)
 

@@ -71,9 +71,9 @@ class Moody:
         self._look()
         return self._store.session(session_id)
 
-    def peek(self, session_id: str) -> tuple[int, bool] | None:
+    def peek(self, session_id: str, expected: int) -> tuple[int, bool] | None:
         self._look()
-        return self._store.peek(session_id)
+        return self._store.peek(session_id, expected)
 
     @contextmanager
     def transaction(self, durability: str | None = None) -> Iterator[Any]:

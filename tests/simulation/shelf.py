@@ -63,7 +63,7 @@ class Shelf:
 
     can_peek = True
 
-    def peek(self, session_id: str) -> tuple[int, bool] | None:
+    def peek(self, session_id: str, expected: int) -> tuple[int, bool] | None:
         if self.random.random() < 0.2:
             raise Away("not without waiting")
         row = self.rows.get(session_id)

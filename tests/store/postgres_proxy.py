@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import selectors
 import shutil
 import socket
@@ -88,6 +89,10 @@ class Proxy:
             gate.wait()
         return data
 
+    def left(self) -> int:
+        """How many connections their clients have closed."""
+        return sum(_is_closed_at_its_other_end(client) for client, _ in self._pairs)
+
     def _accept(self) -> None:
         while True:
             try:
@@ -125,6 +130,14 @@ class Proxy:
         self.cut()
         join_all(self._threads)
         shutil.rmtree(self.folder)
+
+
+def _is_closed_at_its_other_end(end: socket.socket) -> bool:
+    if end.fileno() < 0:
+        return True
+    poll = select.poll()
+    poll.register(end)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 def _shut(end: socket.socket) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from greenroom.store import Store, open_store
 from greenroom.store import _alive_sqlite as files
-from greenroom.store._alive import PAUSE
+from greenroom.store._alive import PAUSE, RESPITE, NoLock
 from greenroom.store._engine import Engine
 from greenroom.store._schema import upgrade_to
 from tests.crash.databases import sqlite_url
@@ -143,6 +143,47 @@ def test_nothing_is_buried_whose_row_changes_between_look_and_burial(
     monkeypatch.setattr(locks, "free", then_it_beats)
     assert looker.look(PAUSE).buried == ()
     assert looker.row().alive
+
+
+def test_looks_that_failed_begin_anew(
+    home: Store, looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M3: a database that nobody could reach was out of reach for the room, too."""
+
+    def fail(_: object) -> None:
+        raise OSError("no route")
+
+    lose_lock(home)
+    until(lambda: looker.look().again, "a lock that is free")
+    with monkeypatch.context() as patch:
+        patch.setattr(looker.store._engine, "look", fail)
+        with pytest.raises(OSError, match="no route"):
+            looker.look(PAUSE)
+
+    assert looker.look(PAUSE) == ((), True)
+    assert looker.look(PAUSE).buried == ("room",)
+
+
+def test_a_lock_that_cannot_be_taken_is_not_tried_for_with_every_beat(
+    looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M3: it may take long to fail, and turns would wait for that."""
+    locks, tries = looker.store._alive._locks, list[str]()
+    assert locks is not None
+
+    def refuse(owner: str) -> None:
+        tries.append(owner)
+        raise NoLock("a pooler without another connection")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(locks, "take", refuse)
+        for later, tried in [(0.0, 1), (RESPITE / 2, 1), (RESPITE / 2, 2), (RESPITE, 2), (RESPITE, 3)]:
+            looker.look(later)
+            beat(looker.store, "other")
+            assert len(tries) == tried
+    looker.look(4 * RESPITE)
+    beat(looker.store, "other")
+    assert looker.row("other").lock_name is not None
 
 
 def test_a_room_without_a_lock_is_judged_by_its_lease(looker: Looker, url: str) -> None:
@@ -312,6 +353,20 @@ def test_files_that_no_row_names_are_removed(path: Path) -> None:
         looker.look()
 
     assert locks_beside(path) == sorted([mine, foreign])
+
+
+@pytest.mark.parametrize("dead", [True, False])
+def test_the_file_of_a_dead_room_whose_lease_has_run_out_is_removed(
+    file_home: Store, path: Path, dead: bool
+) -> None:
+    """Nobody has looked before. One that stands still has it locked."""
+    if dead:
+        lose_lock(file_home)
+    with Looker(sqlite_url(path)) as looker:
+        looker.store._engine.clock_shift = 2 * TTL
+        assert not looker.row().alive
+        looker.look()
+    assert len(locks_beside(path)) == (0 if dead else 1)
 
 
 def test_a_file_that_is_removed_before_it_is_locked_is_made_again(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom.store import Store, open_store
+from greenroom.store import Store, StoreUnavailable, open_store
 from greenroom.store import _alive_postgresql as servers
+from greenroom.store import _ledger as sql
 from greenroom.store._alive import PAUSE
+from greenroom.store._transaction import Transaction
 from tests.actors.actors import Gate
 from tests.room.agents import until
-from tests.store.foreign import execute
+from tests.store.foreign import execute, python
 from tests.store.lookers import Looker
 from tests.store.postgres_proxy import Proxy, as_a_pooler
 from tests.store.urls import own_postgres
@@ -85,6 +90,11 @@ def terminate(url: str) -> None:
     assert execute(url, f"SELECT pg_terminate_backend(pid) {LOCKS}")
 
 
+def wait_until_free(looker: Looker) -> None:
+    """The server tells a client that its session ends, and frees its lock then."""
+    until(lambda: looker.look().again, "a lock that is free")
+
+
 def wait_for_another_lock(looker: Looker, home: Store, before: str | None) -> None:
     until(lambda: looker.row().lock_name != before and home.holds("room"), "another lock")
 
@@ -97,7 +107,7 @@ def test_a_room_whose_connection_is_terminated_has_another_lock_before_it_is_bur
 
     terminate(url)
     held_up.wait_reached()
-    assert looker.look().again
+    wait_until_free(looker)
     held_up.open()
     wait_for_another_lock(looker, home, before)
 
@@ -135,7 +145,8 @@ def test_a_room_that_was_buried_alive_enters_again(
         lease = ledger.take("s", key="k", owner="room")
     terminate(url)
     held_up.wait_reached()
-    assert looker.look_twice() == ("room",)
+    wait_until_free(looker)
+    assert looker.look(PAUSE).buried == ("room",)
     held_up.open()
 
     with looker.store.transaction() as ledger:
@@ -145,9 +156,9 @@ def test_a_room_that_was_buried_alive_enters_again(
         assert late is None
     assert beat(home) is False
     assert looker.row().alive
-    until(lambda: home.holds("room"), "another lock")
+    until(lambda: looker.row().lock_name is not None, "another lock")
     assert beat(home)
-    until(lambda: looker.row().lock_name is not None, "its name in the row")
+    assert home.holds("room")
 
 
 def test_nobody_is_buried_when_the_server_is_started_again(
@@ -178,6 +189,110 @@ def test_what_was_written_down_before_the_server_started_tells_nothing(
     assert looker.row().alive
     held_up.open()
     until(lambda: home.holds("room"), "another lock")
+
+
+def test_what_was_written_down_before_the_server_crashed_tells_nothing(
+    home: Store, looker: Looker, url: str, held_up: Gate
+) -> None:
+    """M3: one of its processes is killed. It ends all others, and was started when it was."""
+    execute(url, "CHECKPOINT")  # the row was written without waiting for the disk
+    idle = f"application_name = 'greenroom' AND pid NOT IN (SELECT pid {LOCKS})"
+    [(pid,), *_] = execute(url, f"SELECT pid FROM pg_stat_activity WHERE {idle}")
+    os.kill(pid, signal.SIGKILL)
+    held_up.wait_reached()
+
+    def answers() -> bool:
+        try:
+            return looker.row().alive
+        except StoreUnavailable:
+            return False
+
+    until(answers, "a server that answers")
+    assert looker.look() == looker.look(PAUSE) == ((), False)
+    assert looker.row().alive
+    held_up.open()
+    until(lambda: home.holds("room"), "another lock")
+
+
+def test_a_room_does_not_bury_itself(home: Store, looker: Looker, url: str, held_up: Gate) -> None:
+    """M3: it lives, for it looks."""
+    terminate(url)
+    held_up.wait_reached()
+    wait_until_free(looker)
+
+    assert home.bury() == ((), False)
+
+
+def test_a_beat_does_not_name_a_lock_that_was_lost_meanwhile(
+    home: Store, looker: Looker, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M3: 1. a beat begins  2. its lock is lost, the row names another  3. the beat names the first."""
+    run, before = Transaction._run, looker.row().lock_name
+
+    def late(ledger: Transaction, statement: Any, **values: Any) -> Any:
+        if statement is sql.BEAT and looker.row().lock_name == before:
+            terminate(url)
+            wait_for_another_lock(looker, home, before)
+        return run(ledger, statement, **values)
+
+    monkeypatch.setattr(Transaction, "_run", late)
+    assert beat(home)
+
+    assert looker.row().lock_name not in (before, None)
+    assert home.holds("room")
+    assert looker.look_twice() == ()
+
+
+WITHOUT_FILES = """
+import os, resource, sys, threading, warnings
+from greenroom.store import open_store
+from greenroom.store import _alive_postgresql as servers
+
+def ask(pgconn, query, *values):
+    try:
+        while query == "SELECT 1":
+            used.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+    answer = real(pgconn, query, *values)
+    answers.release()
+    return answer
+
+used, answers = [], threading.Semaphore(0)
+real, servers._ask, servers.PING = servers._ask, ask, 0.01
+store = open_store(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+with store.transaction() as ledger:
+    ledger.beat("room", ttl=600)
+for _ in range(4):
+    assert answers.acquire(timeout=10)
+"""
+
+LOOK = """
+assert store.holds("room")
+"""
+
+FORK = """
+warnings.simplefilter("ignore", DeprecationWarning)
+child = os.fork()
+for file in used:
+    os.close(file)
+if child == 0:
+    with store.transaction() as ledger:
+        ledger.beat("child", ttl=600)
+    os._exit(0 if store.holds("child") else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("then", [LOOK, FORK], ids=["looks", "forks"])
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="there is no fork here")
+def test_a_process_without_files_to_open_keeps_its_lock(url: str, then: str) -> None:
+    """M3 K2: for a moment, as a server with too many clients."""
+    done = python(WITHOUT_FILES + then + "os._exit(0)", url)
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # What is in between.
@@ -230,7 +345,40 @@ def test_a_lock_that_a_proxy_has_lost_without_a_word_is_lost(looker: Looker, url
         proxy.cut_server_side()
 
         until(lambda: not store.holds("behind"), "a lock that is lost")
-        assert looker.look_twice() == ("behind",)
+        wait_until_free(looker)
+        assert looker.look(PAUSE).buried == ("behind",)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_silent_connection_keeps_its_lock_until_the_room_has_another(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M3: the server never missed it. To close it would free the lock."""
+    gate, take = Gate(), servers.ServerLock._take
+
+    def late(lock: servers.ServerLock) -> None:
+        if threading.current_thread() is lock._thread:
+            gate.wait()
+        take(lock)
+
+    monkeypatch.setattr(servers.ServerLock, "_take", late)
+    with Proxy(url) as proxy, open_store(proxy.url) as store, Looker(url) as looker:
+        beat(store)
+        before = looker.row().lock_name
+        assert looker.look_twice() == ()
+
+        proxy.stall()
+        gate.wait_reached()
+        assert not store.holds("room")
+        assert proxy.left() == 0
+        proxy.flow()
+        assert looker.look_twice() == ()
+        gate.open()
+
+        until(lambda: looker.row().lock_name not in (before, None), "another lock")
+        until(lambda: proxy.left() >= 1, "the end of the silent one")
+        until(lambda: execute(url, f"SELECT count(*) {LOCKS}") == [(1,)], "the end of its lock")
+        assert looker.look_twice() == ()
 
 
 def test_behind_a_pooler_the_lease_decides_and_it_is_said_once(
@@ -251,8 +399,7 @@ def test_behind_a_pooler_the_lease_decides_and_it_is_said_once(
         assert store.holds("pooled")
         assert looker.row("pooled").lock_name is None
         assert looker.look_twice() == ()
-        # That of `home`: the server frees the other when it hears of the end of its connection.
-        until(lambda: execute(url, f"SELECT count(*) {LOCKS}") == [(1,)], "one lock")
+        until(lambda: execute(url, f"SELECT count(*) {LOCKS}") == [(1,)], "only that of `home`")
 
 
 def test_a_server_without_these_locks_has_leases(

@@ -35,6 +35,19 @@ def test_where_one_can_peek_it_tells_version_and_end(store: Store) -> None:
     assert store.peek("\ud800") is None
 
 
+def test_a_look_tells_the_same_whatever_is_expected(file_url: str) -> None:
+    """H2, H4"""
+    with open_store(file_url) as store:
+        store.create_session("s", key="k")
+        store.append("s", role="user", content="x")
+        assert [store.peek("s", expected) for expected in (-1, 0, 1, 2)] == [(1, False)] * 4
+        store.end_session("s")
+        assert [store.peek("s", expected) for expected in (1, 2, 3)] == [(2, True)] * 3
+        store.delete_session("s")
+        assert [store.peek("s", expected) for expected in (-1, 0, 2)] == [None] * 3
+        assert store.peek("\ud800", 0) is None
+
+
 def test_only_a_file_can_be_peeked_at(store: Store) -> None:
     assert store.can_peek is store.url.startswith("sqlite:///")
 

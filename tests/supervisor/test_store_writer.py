@@ -54,6 +54,8 @@ class Books(Shelf):
         self.threads: list[str] = []
         """Who began each transaction."""
         self.interrupts = 0
+        self.lost = False
+        """Whether the room has lost its lock."""
 
     take_all: Any = None  # or a new session would take two transactions
 
@@ -101,6 +103,9 @@ class Books(Shelf):
 
     def interrupt(self, owner: str) -> None:
         self.interrupts += 1
+
+    def holds(self, owner: str) -> bool:
+        return not self.lost
 
     def _note(self, what: str, session_id: str = "") -> None:
         self.transactions[-1].append(f"{what} {session_id}".strip())
@@ -615,6 +620,35 @@ def test_what_comes_while_they_are_tried_singly_waits_for_its_turn_and_goes_toge
         got(asked[0])
     assert [got(future).lease.held for future in (asked[1], *later)] == [True] * 3
     assert desk.written()[2:] == [["take s1"], ["take s2"], ["take s3", "take s4"]]
+
+
+@pytest.mark.parametrize(
+    "trouble", [Away("no route"), ValueError("the table is locked")], ids=["away", "otherwise"]
+)
+def test_those_that_are_tried_singly_are_told_if_the_room_cannot_say_that_it_lives(
+    desk: Desk, trouble: Exception
+) -> None:
+    """M3: without its lock it writes nothing before it has said so."""
+    desk.open(lease_ttl=3_000.0)
+    desk.wait_for_first_beat()
+    desk.wait_at_rest()
+    desk.store.lost = True
+    together, singly = desk.gate(2), desk.gate(3)
+    desk.store.bad["s1"] = ValueError("bad")
+    asked = [desk.ask(enter("s1"))]
+    together.wait_reached()
+    asked.append(desk.ask(enter("s2")))
+    together.open()
+    singly.wait_reached()
+    desk.store.trouble = trouble
+    singly.open()
+
+    for future in asked:
+        with pytest.raises(type(trouble), match=str(trouble)):
+            got(future)
+
+    desk.store.trouble = None
+    assert got(desk.ask(enter("s2"))).lease.held
 
 
 def test_a_write_that_takes_too_long_is_refused_and_what_comes_after_is_written(desk: Desk) -> None:
