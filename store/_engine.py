@@ -60,7 +60,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from greenroom.store._connect import connect, use_write_ahead_log
 from greenroom.store._errors import StoreClosed, StoreError, StoreUnavailable
-from greenroom.store._pool import AllInUse
+from greenroom.store._pool import NoConnection
 from greenroom.store._url import is_memory, parse_url, show_url
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Engine:
         waits, hurries = _DURABLE[self.dialect.name]
         self._durable = {"full": waits, "normal": hurries, "off": hurries}
         self._compiled: dict[sa.ClauseElement, _Compiled] = {}
-        self.errors = (SQLAlchemyError, self.dialect.loaded_dbapi.Error, AllInUse)
+        self.errors = (SQLAlchemyError, self.dialect.loaded_dbapi.Error, NoConnection)
         """What a database raises, through SQLAlchemy or past it, and what the pool does."""
         if self.path is not None:
             try:

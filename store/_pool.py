@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
     from sqlalchemy.pool import PoolProxiedConnection
 
-__all__ = ["AllInUse", "Pool"]
+__all__ = ["AllInUse", "NoConnection", "Pool"]
 
 T = TypeVar("T")
 
@@ -57,7 +57,11 @@ MOST_IDLE = 8
 """How many connections that nobody uses stay open."""
 
 
-class AllInUse(Exception):
+class NoConnection(Exception):
+    """None could be had."""
+
+
+class AllInUse(NoConnection):
     """Other threads have had all connections for too long."""
 
 
@@ -212,18 +216,21 @@ class Pool:
                 new = True
                 mine.append(self.engine.raw_connection())
                 mine[0].detach()
-                driver: Any = mine[0].dbapi_connection
-                self._open[mine[0]] = driver
-                self._plugs[mine[0]] = self._plug(driver)
-            if note is not None and note not in self._calls:
-                raise self.engine.dialect.loaded_dbapi.OperationalError("interrupted")
-            if new:
-                self._first(mine[0])
-            else:
-                try:
-                    self._check(mine[0].dbapi_connection)
-                except self._errors:
-                    self._close(mine.pop())
+                self._open[mine[0]] = mine[0].dbapi_connection
+            driver = mine[0].dbapi_connection
+            try:
+                if new:
+                    self._plugs[mine[0]] = self._plug(driver)
+                if note is not None and note not in self._calls:
+                    raise NoConnection("interrupted")
+                if new:
+                    self._first(mine[0])
+                else:
+                    self._check(driver)
+            except (OSError, *self._errors) as error:
+                if new:  # it is not to be used
+                    raise NoConnection(str(error)) from error
+                self._close(mine.pop())
         if self._doubtful and self._fence is not None:
             for doubtful in self._doubtful.copy():
                 self._close(doubtful)

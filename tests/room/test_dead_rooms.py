@@ -51,8 +51,8 @@ class Late(Watchful):
         super().__init__(store, clock)
         self.answer = Gate()
 
-    def transact(self, work: Any, *, durability: str) -> None:
-        super().transact(work, durability=durability)
+    def transact(self, work: Any, *, owner: str, durability: str) -> None:
+        super().transact(work, owner=owner, durability=durability)
         if "orphans" in self.done:
             self.answer.wait()
 

@@ -87,6 +87,27 @@ def test_who_connects_is_interrupted_when_it_has_connected(
         assert (len(clerk._idle), len(clerk._calls)) == (0, 0)
 
 
+@pytest.mark.parametrize("what", ["_first", "_plug"])
+def test_a_connection_that_could_not_be_prepared_is_not_used(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M1: it would wait for ever where others give up."""
+
+    def fail(_: Any) -> None:
+        raise OSError("too many open files")
+
+    with open_store(f"sqlite:///{tmp_path}/s.db") as store:
+        clerk = store._engine.clerk
+        clerk._close(clerk._idle.pop())
+        with monkeypatch.context() as patch:
+            patch.setattr(clerk, what, fail)
+            with pytest.raises(StoreUnavailable, match="too many open files"):
+                taken(store)
+        assert not clerk._idle
+        assert not clerk._open
+        assert taken(store) == 1
+
+
 def test_who_comes_later_on_the_same_connection_is_not_hit(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,10 +124,14 @@ def test_who_comes_later_on_the_same_connection_is_not_hit(
         recorded.wait()
         ledger.complete("s", owner=A, epoch=epoch, generation=1, linger=0.0)
 
+    def stop() -> int:
+        running.wait()
+        return 1
+
     def look(connection: Any) -> Any:
         driver, text = connection.dbapi_connection, "SELECT 1000"
         if store._engine.dialect.name == "sqlite":  # only what runs can be interrupted
-            driver.create_function("here", 0, lambda: running.wait() or 1)
+            driver.create_function("here", 0, stop)
             text = """WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
                 SELECT count(here()) FROM n"""
         else:
