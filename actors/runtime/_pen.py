@@ -165,7 +165,7 @@ class Pen(Generic[E]):
 
     def have_written(self) -> None:
         """Have a worker write what is on the line, unless somebody writes."""
-        hand = Hand[E](here=False)
+        hand: Hand[E] = Hand(here=False)
         try:
             if self._baton.setdefault(HOLDER, hand) is hand:
                 self._take(hand)
@@ -176,7 +176,7 @@ class Pen(Generic[E]):
 
     def write_here(self) -> None:
         """Write what is on the line, unless somebody writes."""
-        hand = Hand[E](here=True)
+        hand: Hand[E] = Hand(here=True)
         clock = self._runtime.clock
         began = clock()
         try:
@@ -190,7 +190,7 @@ class Pen(Generic[E]):
                 if clock() - began > GENEROUS:
                     self.have_written()
                     return
-                hand = Hand[E](here=True)
+                hand = Hand(here=True)
         except BaseException:
             self._runtime.rescuer.put((self._rescue, hand))
             raise
