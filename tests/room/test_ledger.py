@@ -1338,7 +1338,7 @@ def test_a_drain_while_the_store_is_away_reports_what_it_could_not_do(stage: Sta
 
 
 def test_explain_says_what_the_ledger_has_and_who_holds_it(stage: Stage) -> None:
-    room = stage.room()
+    room = stage.room(clock=ManualClock(), store_timeout=None)  # it lets go of nothing meanwhile
     touch(room, "a", "a")
     why = room.explain("a").why
     assert "In the store, 'a' is owned by this room, and 2 of its 2 turns are uncommitted." in why
