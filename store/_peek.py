@@ -41,8 +41,8 @@ _connect = functools.partial(
     sqlite3.connect, uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
 )
 
-_QUERY = f"""SELECT version, ended FROM (SELECT ?1 AS asked) LEFT JOIN {sessions.name}
-ON session_id = asked WHERE version IS NOT ?2 OR ended IS NOT NULL"""
+_QUERY = f"""SELECT version, ended FROM (SELECT ? AS asked) LEFT JOIN {sessions.name}
+ON session_id = asked WHERE version IS NOT ? OR ended IS NOT NULL"""
 """Finds nothing if the version is as expected: see above."""
 
 

@@ -51,23 +51,18 @@ Ended = tuple[str, int, int, float]
 _TABLE = sessions.name
 _SQLITE_NOW, _POSTGRES_NOW = CLOCK["sqlite"], CLOCK["postgresql"]
 
-_ONE = """UPDATE {table} SET generation = {max}(generation, {number}), updated = {now} + {shift},
-free_at = {now} + {linger} + {shift} WHERE session_id = {sid} AND epoch = {epoch} AND owner = {owner}
+_ONE = """UPDATE {table} SET generation = {max}(generation, {value}), updated = {now} + {value},
+free_at = {now} + {value} + {value} WHERE session_id = {value} AND epoch = {value} AND owner = {value}
 RETURNING session_id, version"""
-_NAMES = ("sid", "epoch", "number", "linger", "shift", "owner")
-_SQLITE_ONE = _ONE.format(
-    table=_TABLE, now=_SQLITE_NOW, max="max", **{name: f"?{at}" for at, name in enumerate(_NAMES, 1)}
-)
-_POSTGRES_ONE = _ONE.format(
-    table=_TABLE, now=_POSTGRES_NOW, max="greatest", **{name: f"%({name})s" for name in _NAMES}
-)
+_SQLITE_ONE = _ONE.format(table=_TABLE, now=_SQLITE_NOW, max="max", value="?")
+_POSTGRES_ONE = _ONE.format(table=_TABLE, now=_POSTGRES_NOW, max="greatest", value="%s")
 
 # The plus keeps SQLite from going through all sessions of the owner.
 _SEVERAL = f"""UPDATE {_TABLE} SET generation = max(generation, json_extract(turn.value, '$[2]')),
-updated = {_SQLITE_NOW} + ?2, free_at = {_SQLITE_NOW} + json_extract(turn.value, '$[3]') + ?2
-FROM json_each(?1) AS turn
+updated = {_SQLITE_NOW} + ?, free_at = {_SQLITE_NOW} + json_extract(turn.value, '$[3]') + ?
+FROM json_each(?) AS turn
 WHERE session_id = json_extract(turn.value, '$[0]') AND epoch = json_extract(turn.value, '$[1]')
-AND +owner = ?3
+AND +owner = ?
 RETURNING session_id, version"""
 
 _POSTGRES = f"""UPDATE {_TABLE} SET generation = greatest(generation, turn.number),
@@ -120,15 +115,14 @@ class Turns:
     def record(self, turns: Sequence[Ended], owner: str, durability: str | None) -> dict[str, int]:
         """The version of each session whose lease was good."""
         shift = self._engine.clock_shift
-        values: Any
+        values: tuple[object, ...]
         if len(turns) == 1:
-            values = (*turns[0], shift, owner)
             text = _SQLITE_ONE if self._sqlite else _POSTGRES_ONE
-            if not self._sqlite:
-                values = dict(zip(_NAMES, values, strict=True))
+            session_id, epoch, generation, linger = turns[0]
+            values = (generation, shift, linger, shift, session_id, epoch, owner)
         elif self._sqlite:
             text = _SEVERAL
-            values = (json.dumps(turns), shift, owner)
+            values = (shift, shift, json.dumps(turns), owner)
         else:
             text = _POSTGRES
             values = (shift, shift, *map(list, zip(*turns, strict=True)), owner)

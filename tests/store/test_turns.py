@@ -213,15 +213,15 @@ def test_a_server_that_does_not_answer_holds_nobody_who_is_interrupted(
 def changes_an_index(store: Store, turn: Turn) -> bool:
     """Whether the statement that ends a turn writes to an index, as the database itself says."""
     session_id, epoch, generation, linger = turn
+    values = (generation, 0.0, linger, 0.0, session_id, epoch, A)
     if store._engine.dialect.name == "sqlite":
-        steps = explained(store, (session_id, epoch, generation, linger, 0.0, A))
+        steps = explained(store, values)
         assert "MakeRecord" in steps
         return "IdxInsert" in steps
-    values = {"sid": session_id, "epoch": epoch, "number": generation, "linger": linger}
 
     def run(connection: Any) -> int:
         driver = connection.dbapi_connection
-        driver.execute(_POSTGRES_ONE, {**values, "shift": 0.0, "owner": A})
+        driver.execute(_POSTGRES_ONE, values)
         heap_only = "SELECT pg_stat_get_xact_tuples_hot_updated('greenroom_sessions'::regclass)"
         (count,) = driver.execute(heap_only).fetchone()
         return int(count)
